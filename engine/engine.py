@@ -14,6 +14,8 @@ from engine.errors import DraftLoadFailed, EngineClosed, ModelLoadFailed, NoMode
 from engine.generation import Generation
 from engine.inference.cache.disk import DiskCache
 from engine.inference.loader import Loader, check_model, load_model
+from engine.library.adapters import check_adapter, is_adapter
+from engine.library.model_files import model_name
 from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import ModelInfo
 from engine.scheduling.admission import render_prompt
@@ -114,6 +116,7 @@ class Engine:
         draft: Path | None = None,
         user_template: str | None = None,
         keeps_default: bool = False,
+        base: Path | None = None,
     ) -> ModelInfo:
         """Load a model in place of the present one, or as the default one of several.
 
@@ -131,6 +134,8 @@ class Engine:
             user_template: A chat template in place of the model's own. If nothing else differs from
                 the model in memory, its weights and caches stay there.
             keeps_default: Whether the default one of several models stays the default.
+            base: The folder of the base if ``folder`` is that of an adapter; without it, the base
+                that was offered with the adapter.
 
         Raises:
             ModelLoadFailed: It cannot be loaded; the message is the cause.
@@ -138,8 +143,12 @@ class Engine:
             LoadCancelled: ``cancel_load`` was called meanwhile.
             EngineClosed: The engine has been shut down.
         """
+        if base is None and (known := self._models.known(folder)) is not None:
+            base = known.base
+        if base is None and is_adapter(folder):
+            raise ModelLoadFailed(f"{model_name(folder)} is an adapter; choose its base")
         transition = Transition(
-            Source(folder, draft, user_template),
+            Source(folder, draft, base, user_template),
             cancels_running=cancels_running,
             keeps_default=keeps_default and self.is_choosing,
         )
@@ -147,10 +156,12 @@ class Engine:
         if self.model is not None and self._check is not None:
             # Checked before anything is cancelled or freed, and not on the engine thread, where
             # running answers would wait.
-            await asyncio.to_thread(self._check, folder)
+            await asyncio.to_thread(self._check, base or folder)
+            if base is not None:
+                await asyncio.to_thread(check_adapter, folder)
             if draft is not None:
                 await asyncio.to_thread(self._check_draft, draft)
-        model = self._models.add_offer(folder, draft, user_template)
+        model = self._models.add_offer(folder, draft, user_template, base)
         info: ModelInfo = await self._post(model, transition)
         return info
 
@@ -177,7 +188,11 @@ class Engine:
         if status.info is not None and status.info.draft is not None:
             draft = status.info.draft.path
         return await self.load(
-            status.folder, draft=draft, user_template=status.user_template, keeps_default=True
+            status.folder,
+            draft=draft,
+            user_template=status.user_template,
+            keeps_default=True,
+            base=None if status.info is None else status.info.base,
         )
 
     def cancel_load(self) -> None:

@@ -143,7 +143,7 @@ def list_model(status: ModelStatus) -> ListedModel:
         0 if known is None else known.size_bytes,
         "" if known is None else known.architecture,
         draft,
-        int(_written_at(status.folder) if info is None else info.loaded_at),
+        int(_written_at(status.model_folder) if info is None else info.loaded_at),
         known is not None and known.can_see,
     )
 
@@ -168,7 +168,7 @@ async def can_render_tools(service: Service, name: str) -> bool:
 async def template_of(status: ModelStatus) -> str:
     """Return the chat template that a model's prompts have: the user's, or its own."""
     own = status.user_template
-    return own if own is not None else await asyncio.to_thread(chat_template, status.folder)
+    return own if own is not None else await asyncio.to_thread(chat_template, status.model_folder)
 
 
 async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int | None]:

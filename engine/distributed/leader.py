@@ -114,12 +114,13 @@ class Leader:
         on_progress: OnLoadProgress,
         draft: Path | None = None,
         user_template: str | None = None,
+        base: Path | None = None,
     ) -> MlxBackend:
+        shared = "cannot be used where several processes share one model; leave it out"
         if draft is not None:
-            raise DraftLoadFailed(
-                f"a draft model ({model_name(draft)}) cannot be used where several processes share "
-                "one model; leave it out"
-            )
+            raise DraftLoadFailed(f"a draft model ({model_name(draft)}) {shared}")
+        if base is not None:
+            raise ModelLoadFailed(f"an adapter ({model_name(folder)}) {shared}")
         on_progress(LoadProgress("libraries"))
         ranks = self._ranks or self._connect()
         folder = folder.resolve()

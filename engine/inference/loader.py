@@ -34,8 +34,12 @@ def load_model(
     on_progress: OnLoadProgress,
     draft: Path | None = None,
     user_template: str | None = None,
+    base: Path | None = None,
 ) -> "MlxBackend":
-    """Load a model folder, and a draft model beside it; raises ``ModelLoadFailed``."""
+    """Load a model folder, and a draft model beside it; raises ``ModelLoadFailed``.
+
+    With a ``base``, the folder is that of an adapter.
+    """
     on_progress(LoadProgress("libraries"))
     with importing_mlx_lm():
         import psutil  # noqa: F401  # the first request asks how much memory is free
@@ -43,7 +47,12 @@ def load_model(
         from engine.inference import mlx_loading
 
     return mlx_loading.load(
-        folder, limits=limits, on_progress=on_progress, draft=draft, user_template=user_template
+        folder,
+        limits=limits,
+        on_progress=on_progress,
+        draft=draft,
+        user_template=user_template,
+        base=base,
     )
 
 
@@ -70,6 +79,7 @@ def compare_with_plain_loop(
     answers: Sequence[tuple[Sequence[int], Sequence[int]]],
     on_progress: OnLoadProgress,
     on_token: Callable[[int], None],
+    base: Path | None = None,
 ) -> list[Comparison]:
     """Compare greedy answers with mlx-lm's plain loop, which loads the model for itself.
 
@@ -82,7 +92,7 @@ def compare_with_plain_loop(
     with importing_mlx_lm():
         from engine.inference import plain_loop
     try:
-        return plain_loop.compare(folder, answers, on_progress, on_token)
+        return plain_loop.compare(folder, answers, on_progress, on_token, base)
     finally:
         free_mlx_thread()
 

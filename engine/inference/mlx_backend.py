@@ -47,6 +47,7 @@ from engine.inference.text import (
     with_notes,
 )
 from engine.inference.thinking_budget import ThinkingBudgets
+from engine.inference.weights import BaseWeights
 from engine.library.model_info import ModelInfo
 from engine.output.channels import Beginning, continues_text
 from engine.output.detokenizer import ByteDetokenizer, Detokenizer, TokenizerDetokenizer
@@ -83,6 +84,7 @@ class MlxBackend:
         vocabulary: Vocabulary,
         batch: RunningBatch,
         draft: DraftModel | None = None,
+        base_weights: BaseWeights | None = None,
     ) -> None:
         longest = max(map(len, vocabulary.raw or ()), default=None)
         self.vocabulary = vocabulary
@@ -119,6 +121,7 @@ class MlxBackend:
         self._eos = sorted(vocabulary.eos)
         self.batch = batch
         self.draft = draft
+        self.base_weights = base_weights  # alive as long as it is in memory
 
     def render(self, request: GenerationRequest) -> Prompt:
         """Template and tokenise, on any thread; raises ``InvalidRequest``."""
@@ -368,7 +371,7 @@ class MlxBackend:
         if isinstance(request, RankingRequest):
             answers = answer_ids(self._tokenizer, info)
             return RankingPass(texts, answers, info.vocabulary_size, info.id)
-        pooling = pooling_of(info.path, info.id)
+        pooling = pooling_of(info.model_folder, info.id)
         return EmbeddingPass(texts, pooling, info.vocabulary_size, info.id, request.dimensions)
 
     def stats(self, sampled: abc.Sequence[tuple[int, Any]], count: int) -> list[TokenStats]:

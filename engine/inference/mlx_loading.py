@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx import nn
+from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.utils import load_model, load_tokenizer
+from mlx_lm.utils import load_adapters, load_model, load_tokenizer
 
 from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
 from engine.files.causes import without_folders
@@ -49,7 +50,8 @@ from engine.inference.speculation.heads import (
 )
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
-from engine.inference.weights import read_weights, size_of, widen
+from engine.inference.weights import BASES, BaseWeights, read_weights, size_of, widen
+from engine.library.adapters import adapted_name, check_adapter
 from engine.library.architectures import ASSISTANTS, SEEING, unsupported
 from engine.library.configuration import architecture_of, context_length
 from engine.library.memory_need import CacheSize
@@ -67,6 +69,7 @@ _log = logging.getLogger(__name__)
 _MAX_MESSAGE_CHARS = 600
 _VISION_MISSING = "pictures need mlx-vlm: pip install 'fullstop-chat[vision]'"
 _VISION_SHARDED = "its weights are sharded across several processes"
+_ADAPTER_LEAVES = {"lora_a", "lora_b", "m"}
 
 Shard = Callable[[Any, dict[str, Any]], None]
 """Called with a model and its configuration; leaves only this process's shard of the model."""
@@ -197,6 +200,46 @@ def _attached_head(
     return "", cache_size_of(head), size_of(head)
 
 
+def _fill_shared(
+    folder: Path,
+    config: dict[str, Any],
+    model: Any,
+    on_progress: OnLoadProgress,
+    stamps: Stamps | None,
+) -> BaseWeights:
+    """Read a model's weights, or take those of the same folder that are in memory."""
+    shared = None if stamps is None else BASES.get((folder, stamps))
+    if shared is None:
+        _fill(folder, config, model, on_progress)
+        shared = BaseWeights(model)
+        if stamps is not None:
+            BASES[folder, stamps] = shared
+    else:
+        shared.give_to(model)
+    return shared
+
+
+def _adapt(
+    adapter: Path, base: Path, model: Any, on_progress: OnLoadProgress, resident: frozenset[int]
+) -> None:
+    """Put an adapter around the layers of its base; mlx-lm leaves missing weights random."""
+    checked = check_adapter(adapter)
+    try:
+        load_adapters(model, str(adapter))
+    except Exception as error:
+        cause = _shown(without_folders(str(error), adapter)).partition("contains ")[2] or error
+        raise ModelLoadFailed(
+            f"{model_name(adapter)} does not fit its base {model_name(base)}: {cause}"
+        ) from error
+    own = (name for name, _ in tree_flatten(model.parameters()))
+    missing = {name for name in own if name.rpartition(".")[2] in _ADAPTER_LEAVES} - checked.names
+    if missing:
+        raise ModelLoadFailed(f"{model_name(adapter)} is damaged: it has no {min(missing)}")
+    model.eval()
+    with _reporting_failures(adapter, None):
+        read_weights(model, on_progress, resident)
+
+
 def check(folder: Path) -> None:
     """Check a model folder without loading it."""
     stated = check_folder(folder)
@@ -206,10 +249,13 @@ def check(folder: Path) -> None:
         classes_of(stated)
 
 
-def read_plainly(folder: Path, on_progress: OnLoadProgress) -> Any:
+def read_plainly(folder: Path, on_progress: OnLoadProgress, base: Path | None = None) -> Any:
     """Load a model for the plain loop of mlx-lm; the rest of the engine has no part in it."""
-    model, _, config, _ = _open(folder.resolve(), on_progress)
-    _fill(folder, config, model, on_progress)
+    files = (base or folder).resolve()
+    model, _, config, _ = _open(files, on_progress)
+    _fill(files, config, model, on_progress)
+    if base is not None:
+        _adapt(folder, base, model, on_progress, frozenset())
     return model
 
 
@@ -229,15 +275,21 @@ def load(
     batch_of: Callable[[Any, BatchLimits], RunningBatch] | None = None,
     draft: Path | None = None,
     user_template: str | None = None,
+    base: Path | None = None,
 ) -> MlxBackend:
-    """Load a model folder; never runs code from it."""
-    folder = folder.resolve()
+    """Load a model folder, or that of an adapter over its base; never runs code from it."""
+    adapter = None
+    if base is not None:
+        adapter, base = folder.resolve(), base.resolve()
+        check_adapter(adapter)
+    folder = base or folder.resolve()
     # The caches of a sharded model are spread over several machines, so they are not kept on disk.
     disk = limits.disk if shard is None else None
     stamps: Stamps | None = None
-    if disk is not None:
-        with contextlib.suppress(OSError):  # loading reports the error
-            stamps = stamps_of(folder)
+    own_stamps: Stamps | None = None
+    with contextlib.suppress(OSError):  # loading reports the error
+        stamps = stamps_of(folder)
+        own_stamps = stamps if adapter is None else stamps_of(adapter, folder)
     drafted = None
     if draft is not None:
         # The draft model is read first, so that it is compared with the larger model before the
@@ -254,22 +306,30 @@ def load(
     elif drafted is not None:
         vocabulary, _ = _vocabulary(folder, tokenizer, logits_size(model))
         check_draft(drafted, model_name(folder), vocabulary)
-    _fill(folder, config, model, on_progress, shard)
+    shared = None
+    if shard is None:
+        shared = _fill_shared(folder, config, model, on_progress, stamps)
+    else:
+        _fill(folder, config, model, on_progress, shard)
+    if adapter is not None and shared is not None:
+        _adapt(adapter, folder, model, on_progress, shared.ids)
     vocabulary, ends = _vocabulary(folder, tokenizer, logits_size(model))
     info = ModelInfo(
-        id=model_name(folder),
-        path=folder,
+        id=adapted_name(adapter or folder, base),
+        path=adapter or folder,
         architecture=architecture_of(config),
         context_length=context_length(config),
         vocabulary_size=vocabulary.size,
         eos=ends,
         **_abilities(tokenizer),
-        size_bytes=weights_size(folder),
+        size_bytes=weights_size(folder) if adapter is None else check_adapter(adapter).stored_bytes,
         loaded_at=int(time.time()),
         cache=measure_cache(model, config),
         held_bytes=size_of(model),
         own_settings=tuple(sampling_defaults(folder).items()),
         user_template=user_template,
+        base=base,
+        shared_bytes=0 if shared is None else shared.shared_bytes(model),
     )
     if limits.drafts and shard is None:
         if assistant is not None:
@@ -292,14 +352,15 @@ def load(
     batch = (
         RunningBatch(model, limits, vision=vision) if batch_of is None else batch_of(model, limits)
     )
-    if disk is not None and stamps is not None:
-        batch.prompt_cache.attach(disk, folder, stamps, can_see=batch.vision is not None)
-    return MlxBackend(tokenizer, info, vocabulary, batch, drafting)
+    if disk is not None and own_stamps is not None:
+        can_see = batch.vision is not None
+        batch.prompt_cache.attach(disk, info.path, own_stamps, can_see=can_see, base=base)
+    return MlxBackend(tokenizer, info, vocabulary, batch, drafting, shared)
 
 
 def with_template(backend: MlxBackend, user_template: str | None) -> MlxBackend:
     """Return a backend whose prompts have another chat template; its end tokens follow it."""
-    folder = backend.info.path
+    folder = backend.info.model_folder
     config = check_folder(folder)
     with _reporting_failures(folder, config):
         tokenizer = _tokenizer(folder, config, user_template)
@@ -307,7 +368,8 @@ def with_template(backend: MlxBackend, user_template: str | None) -> MlxBackend:
     sources = {end.token_id: end.source for end in ends}
     vocabulary = replace(backend.vocabulary, eos=frozenset(sources), eos_sources=sources)
     info = replace(backend.info, eos=ends, user_template=user_template, **_abilities(tokenizer))
-    return MlxBackend(tokenizer, info, vocabulary, backend.batch, backend.draft)
+    shared = backend.base_weights
+    return MlxBackend(tokenizer, info, vocabulary, backend.batch, backend.draft, shared)
 
 
 def _abilities(tokenizer: Any) -> dict[str, Any]:

@@ -22,9 +22,10 @@ def compare(
     answers: Sequence[tuple[Sequence[int], Sequence[int]]],
     on_progress: OnLoadProgress,
     on_token: Callable[[int], None],
+    base: Path | None = None,
 ) -> list[Comparison]:
     """Compare greedy answers; see ``engine.inference.loader.compare_with_plain_loop``."""
-    model = read_plainly(folder, on_progress)
+    model = read_plainly(folder, on_progress, base)
     chunk = 512 if together(model).chunks else 1
     comparisons, done = [], 0
     for prompt, tokens in answers:

@@ -4,13 +4,16 @@ One NaN spoils every answer of a model, and nothing else would report it.
 """
 
 import logging
+from pathlib import Path
 from typing import Any
+from weakref import WeakValueDictionary
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
 
 from engine.files.json_fields import DamagedFile
 from engine.inference.backend import LoadProgress, OnLoadProgress
+from engine.inference.cache.disk import Stamps
 
 _log = logging.getLogger(__name__)
 # On MLX's processor build, products of quantised weights with 16-bit numbers take 8 to 35 times as
@@ -18,17 +21,46 @@ _log = logging.getLogger(__name__)
 _SLOW_ON_CPU = (mx.float16, mx.bfloat16)
 
 
+class BaseWeights:
+    """The weights of a model folder in memory, which all models of this base share.
+
+    A model and its adapters each keep a reference; the arrays are freed with the last of them.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._arrays: dict[str, mx.array] = dict(tree_flatten(model.parameters()))
+        self.ids = frozenset(map(id, self._arrays.values()))
+
+    def give_to(self, model: Any) -> None:
+        """Replace the weights of a lazily loaded model of the same folder."""
+        model.load_weights(list(self._arrays.items()))
+
+    def shared_bytes(self, model: Any) -> int:
+        weights = (weight for _, weight in tree_flatten(model.parameters()))
+        return sum(weight.nbytes for weight in weights if id(weight) in self.ids)
+
+
+BASES: "WeakValueDictionary[tuple[Path, Stamps], BaseWeights]" = WeakValueDictionary()
+"""The weights in memory by their folder and the state of its files."""
+
+
 def size_of(model: Any) -> int:
     """Return the bytes of a model's weights."""
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
 
 
-def read_weights(model: Any, on_progress: OnLoadProgress) -> None:
-    """Read a model's weights into memory, about a hundred megabytes at a time."""
-    total, done, due = size_of(model), 0, 0
+def read_weights(
+    model: Any, on_progress: OnLoadProgress, resident: frozenset[int] = frozenset()
+) -> None:
+    """Read a model's weights into memory, about a hundred megabytes at a time.
+
+    ``resident`` has the ids of arrays that have been read already.
+    """
+    weights = [each for each in tree_flatten(model.parameters()) if id(each[1]) not in resident]
+    total, done, due = sum(weight.nbytes for _, weight in weights), 0, 0
     part: list[tuple[str, mx.array]] = []
     on_progress(LoadProgress("weights", 0, total))
-    for named in tree_flatten(model.parameters()):
+    for named in weights:
         part.append(named)
         due += named[1].nbytes
         if due >= 128 << 20:

@@ -8,19 +8,26 @@ import contextlib
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
+from engine.library.adapters import (
+    ADAPTER_CONFIG,
+    adapter_problem,
+    base_name,
+    check_adapter,
+    is_adapter,
+)
 from engine.library.architectures import ASSISTANTS, pairing_of, problem_of, sees
 from engine.library.configuration import architecture_of, bits_of, context_length
 from engine.library.model_files import listed, model_name, read_json
 from engine.library.model_folder import missing_files
 from engine.library.weights import INDEX, weights_size
-from engine.wording import format_size
+from engine.wording import as_sentence, format_size
 
 GGUF_OBSTACLE = (
     "It is a GGUF file, which llama.cpp reads and MLX does not. Look for the same model in MLX’s "
@@ -44,6 +51,7 @@ class FoundModel:
 
     ``problem`` is the fault of the folder, ``obstacle`` a sentence why the installed mlx-lm
     cannot load it; ``pairing`` is the same for a model and the assistants that draft for it.
+    An adapter's figures are its base's, but for its size; ``trained_for`` names that base.
     """
 
     name: str
@@ -59,6 +67,9 @@ class FoundModel:
     is_gguf: bool = False
     pairing: str = ""
     can_see: bool = False
+    is_adapter: bool = False
+    trained_for: str = ""
+    base: Path | None = None
 
     @property
     def is_assistant(self) -> bool:
@@ -97,6 +108,8 @@ def gguf_models(folder: Path, origin: Origin) -> Iterator[FoundModel]:
 def look_into(folder: Path, origin: Origin) -> FoundModel:
     """Describe a model folder; lists its files and reads its JSON, but no weights."""
     name = model_name(folder)
+    if is_adapter(folder):
+        return _look_into_adapter(folder, origin)
     try:
         config = read_json(folder / "config.json")
     except ModelLoadFailed as error:
@@ -119,6 +132,19 @@ def look_into(folder: Path, origin: Origin) -> FoundModel:
         pairing=pairing_of(config),
         can_see=sees(config),
     )
+
+
+def _look_into_adapter(folder: Path, origin: Origin) -> FoundModel:
+    """Describe an adapter, whose base is not known yet."""
+    found = FoundModel(model_name(folder), folder, origin, is_adapter=True)
+    try:
+        config = read_json(folder / ADAPTER_CONFIG)
+        found = replace(found, trained_for=base_name(config))
+        if problem := adapter_problem(config):
+            return replace(found, obstacle=as_sentence(problem))
+        return replace(found, size_bytes=check_adapter(folder).stored_bytes)
+    except ModelLoadFailed as error:
+        return replace(found, problem=str(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +174,13 @@ def lm_studio_folders(home: Path | None = None) -> tuple[Path, ...]:
     return (home / ".lmstudio" / "models", home / ".cache" / "lm-studio" / "models")
 
 
-def discover(folders: ModelFolders) -> list[FoundModel]:
-    """Return the models that exist: the bundled ones, then the others by name, each folder once."""
+def discover(
+    folders: ModelFolders, chosen_base: Callable[[Path], Path | None] = lambda _: None
+) -> list[FoundModel]:
+    """Return the models that exist: the bundled ones, then the others by name, each folder once.
+
+    ``chosen_base`` returns the folder of the base that the user chose for an adapter.
+    """
     folders_of_ours = filter(None, (folders.bundled, folders.seeing))
     bundled = [look_into(folder, Origin.BUNDLED) for folder in folders_of_ours]
     others = [
@@ -162,10 +193,49 @@ def discover(folders: ModelFolders) -> list[FoundModel]:
     makers = [maker for folder in folders.lm_studio for maker in _children(folder)]
     for folder in [folder for maker in makers for folder in _children(maker)]:
         others += _inside(folder, Origin.LM_STUDIO, depth=0)
+    every = [*bundled, *others]
+    others = [
+        with_base(each, every, chosen_base(each.folder)) if each.is_adapter else each
+        for each in others
+    ]
     by_folder: dict[Path, FoundModel] = {}
     for model in (*bundled, *sorted(others, key=lambda model: model.name.casefold())):
         by_folder.setdefault(model.folder.resolve(), model)
     return list(by_folder.values())
+
+
+def with_base(
+    adapter: FoundModel, models: Iterable[FoundModel], chosen: Path | None = None
+) -> FoundModel:
+    """Return an adapter with the figures of its base: the chosen one, or the one that it names.
+
+    The name is compared and never opened, so that an adapter reaches no folder outside the library.
+    """
+    bases = [model for model in models if model.can_be_loaded and not model.is_adapter]
+    wanted = adapter.trained_for if chosen is None else str(chosen)
+    base = next((model for model in bases if wanted in _names_of(model)), None)
+    if base is None and chosen is None:
+        last = wanted.rstrip("/").rpartition("/")[2]
+        same = [model for model in bases if model.name.rpartition("/")[2] == last]
+        base = same[0] if len(same) == 1 else None
+    if base is None:
+        missing = f"{wanted} is not among the models on this computer: download it, or"
+        missing = f"Its base {missing}" if wanted else "Its adapter_config.json names no base:"
+        return replace(adapter, obstacle=adapter.obstacle or f"{missing} choose another base.")
+    return replace(
+        adapter,
+        name=f"{base.name} + {adapter.name}",
+        base=base.folder,
+        architecture=base.architecture,
+        context_length=base.context_length,
+        bits=base.bits,
+        pairing=base.pairing,
+        can_see=base.can_see,
+    )
+
+
+def _names_of(model: FoundModel) -> tuple[str, ...]:
+    return model.name, str(model.folder), str(model.folder.resolve())
 
 
 def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
@@ -180,7 +250,7 @@ def _inside(
 ) -> Iterator[FoundModel]:
     # A folder of models holds model folders, or folders of makers that hold model folders.
     # For text in settings that cannot be a path, ``os.path`` returns False where ``Path`` raises.
-    if os.path.isfile(folder / "config.json"):
+    if os.path.isfile(folder / "config.json") or is_adapter(folder):
         model = look_into(folder, origin)
         # A folder with a config.json and no weights belongs to another program.
         if is_named or not model.is_partial:

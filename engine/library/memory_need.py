@@ -12,6 +12,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from engine.library.adapters import check_adapter
 from engine.library.architectures import ASSISTANTS, sees
 from engine.library.configuration import architecture_of, context_length, is_count, text_part
 from engine.library.model_files import read_json
@@ -157,10 +158,15 @@ def memory() -> Memory:
     return Memory(int(now.total * share), int(now.available), int(now.total))
 
 
-def need(folder: Path, draft: Path | None = None) -> MemoryNeed:
-    """Return the memory that the model of a folder needs; raises ``ModelLoadFailed``."""
-    config = read_json(folder / "config.json")
-    weights, size = _parts_of(folder, config)
+def need(folder: Path, draft: Path | None = None, base: Path | None = None) -> MemoryNeed:
+    """Return the memory that the model of a folder needs, or an adapter's with its base.
+
+    Raises ``ModelLoadFailed``.
+    """
+    adapter = 0 if base is None else check_adapter(folder).stored_bytes
+    config = read_json((base or folder) / "config.json")
+    weights, size = _parts_of(base or folder, config)
+    weights += adapter
     if draft is not None:
         more, beside = _parts_of(draft, read_json(draft / "config.json"), uses_head=False)
         weights, size = weights + more, size + beside

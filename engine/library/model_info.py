@@ -48,6 +48,8 @@ class ModelInfo:
         user_template: The user's own chat template; None where the model's is used.
         can_see: Whether it reads pictures.
         vision_problem: Why it does not, although it was made to; empty for a model of text alone.
+        base: The folder of its base, if ``path`` is that of an adapter.
+        shared_bytes: The part of its weights that models of the same base share in memory.
     """
 
     id: str
@@ -70,6 +72,13 @@ class ModelInfo:
     user_template: str | None = None
     can_see: bool = False
     vision_problem: str = ""
+    base: Path | None = None
+    shared_bytes: int = 0
+
+    @property
+    def model_folder(self) -> Path:
+        """The folder with its configuration, tokenizer and template."""
+        return self.base or self.path
 
     @property
     def weights_bytes(self) -> int:

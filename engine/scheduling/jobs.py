@@ -7,20 +7,29 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from engine.errors import EngineError, QueueFull
+from engine.library.adapters import adapted_name
 from engine.scheduling.call_queue import settle
 from engine.scheduling.scheduler import Scheduler
 
 
 class Source(NamedTuple):
-    """The folders that a model is loaded from, and the user's chat template for it."""
+    """The folders that a model is loaded from, and the user's chat template for it.
+
+    With a ``base``, the folder is that of an adapter.
+    """
 
     folder: Path
     draft: Path | None
+    base: Path | None = None
     user_template: str | None = None
 
+    @property
+    def name(self) -> str:
+        return adapted_name(self.folder, self.base)
+
     def resolved(self) -> "Source":
-        draft = None if self.draft is None else self.draft.resolve()
-        return Source(self.folder.resolve(), draft, self.user_template)
+        draft, base = (path and path.resolve() for path in (self.draft, self.base))
+        return Source(self.folder.resolve(), draft, base, self.user_template)
 
 
 @dataclass(slots=True, eq=False)

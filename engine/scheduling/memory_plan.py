@@ -5,7 +5,7 @@ the weights.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine.errors import InvalidRequest, MemoryShort, ModelLoadFailed
@@ -27,6 +27,7 @@ class ModelMemory:
         used: Of its weights and caches; ``caches`` of the caches alone.
         unfilled: What its caches may still take of their estimate.
         growing: What the caches of its running answers will take beyond their present size.
+        shared: Of its weights, those that models of the same ``base`` share.
     """
 
     name: str
@@ -35,6 +36,8 @@ class ModelMemory:
     caches: int = 0
     unfilled: int = 0
     growing: int = 0
+    base: Path | None = None
+    shared: int = 0
 
     @property
     def planned(self) -> int:
@@ -44,6 +47,17 @@ class ModelMemory:
     def reserved(self) -> int:
         """Reserved for it, and not taken yet."""
         return max(self.growing, self.unfilled) if self.is_pinned else self.growing
+
+
+def count_shared_once(models: Sequence[ModelMemory], base: Path | None = None) -> list[ModelMemory]:
+    """Return the memory of models beside a model of ``base``, which has that base's weights."""
+    counted, beside = {base}, []
+    for model in models:
+        beside.append(
+            replace(model, used=model.used - model.shared) if model.base in counted else model
+        )
+        counted.add(model.base)
+    return beside
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,14 +147,18 @@ class MemoryPlanner:
                 f"{format_size(total)}: choose a smaller model, or one of fewer bits"
             )
 
-    def fits(self, size: MemoryNeed, others: Sequence[ModelMemory]) -> bool:
+    def fits(self, size: MemoryNeed, others: Sequence[ModelMemory], resident: int = 0) -> bool:
+        """Whether a model fits beside others, of which one has ``resident`` bytes of its weights.
+
+        Those do not count in ``others``.
+        """
         if size.total > self.max_bytes - sum(other.planned for other in others):
             return False
         if self._limit is not None or not others:
             return True
         # Other programs use memory, too. And memory that the others will still fill is not free.
         unfilled = sum(other.unfilled for other in others)
-        return size.total <= memory().available - unfilled
+        return size.total - resident <= memory().available - unfilled
 
     def cache_bytes(self, size: MemoryNeed | None) -> int:
         if size is None:

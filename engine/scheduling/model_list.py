@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 from engine.errors import UnknownModel
 from engine.inference.backend import LoadProgress
+from engine.library.adapters import adapted_name
 from engine.library.local_models import FoundModel
-from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class OfferedModel:
     """A model that requests may name by its ``id`` or an alias; it is loaded when one does.
 
     ``found`` has its figures from the folder, if they were read; ``user_template`` replaces the
-    chat template of the model.
+    chat template of the model. With a ``base``, the folder is that of an adapter.
     """
 
     id: str
@@ -43,6 +43,7 @@ class OfferedModel:
     is_pinned: bool = False
     found: FoundModel | None = None
     user_template: str | None = None
+    base: Path | None = None
 
     @property
     def last_part(self) -> str:
@@ -124,6 +125,7 @@ class ModelStatus:
         message: Why loading failed or waits, or the name of the model being loaded; else empty.
         info: Its figures from loading; None until it was loaded once.
         memory_bytes: Of its weights and caches, as of the last change of the other figures.
+        shared_bytes: Of its weights, those that ``memory_bytes`` of another model counts.
         cache_use: Each owner's share of the prompt cache.
         used_at: When it was last used, in Unix seconds; ``unloads_at`` in the same.
         is_stuck: Whether it hung, because of ``message``; it answers no request until it is
@@ -138,6 +140,7 @@ class ModelStatus:
     info: ModelInfo | None = None
     offered: OfferedModel | None = None
     memory_bytes: int = 0
+    shared_bytes: int = 0
     cache_use: "Mapping[str, MemoryUsage]" = field(default_factory=dict)
     running: int = 0
     waiting: int = 0
@@ -160,6 +163,12 @@ class ModelStatus:
         """The user's own chat template that its prompts have; None where the model's is used."""
         known = self.info or self.offered
         return None if known is None else known.user_template
+
+    @property
+    def model_folder(self) -> Path:
+        """The folder with its configuration, tokenizer and template: of an adapter, its base's."""
+        known = self.info or self.offered
+        return self.folder if known is None or known.base is None else known.base
 
     @property
     def is_unloaded(self) -> bool:
@@ -203,22 +212,32 @@ class ModelList:
     def find(self, name: str | None) -> OfferedModel | None:
         return self._find(name, self._offering)
 
+    def known(self, folder: Path) -> OfferedModel | None:
+        """Return the offered model of a folder."""
+        return None if self._offering is None else self._offering.of_folder(folder)
+
     @staticmethod
     def _find(name: str | None, offering: Offering | None) -> OfferedModel | None:
         return None if offering is None or not name else offering.find(name)
 
     def add_offer(
-        self, folder: Path, draft: Path | None, user_template: str | None
+        self, folder: Path, draft: Path | None, user_template: str | None, base: Path | None = None
     ) -> OfferedModel | None:
         """Return which of several models is to be loaded, now offered; None for only one."""
         with self._lock:
             if self._offering is None:
                 return None
             known = self._offering.of_folder(folder)
-            model = known or OfferedModel(model_name(folder.resolve()), folder)
-            if draft is not None or known is None or user_template != model.user_template:
+            name = adapted_name(folder.resolve(), base and base.resolve())
+            model = known or OfferedModel(name, folder)
+            base = base or model.base
+            if (
+                draft is not None
+                or known is None
+                or (user_template, base) != (model.user_template, model.base)
+            ):
                 draft = model.draft if draft is None else draft
-                model = replace(model, draft=draft, user_template=user_template)
+                model = replace(model, draft=draft, user_template=user_template, base=base)
                 others = [other for other in self._offering.models if other.id != model.id]
                 self._offering = Offering([*others, model])
             return model
@@ -258,7 +277,7 @@ class ModelList:
             is_in_use = status.state in ("loading", "ready") or status.is_stuck
             if status.id and (is_in_use or status.is_default or offering is None):
                 statuses.setdefault(status.id, status)
-        return tuple(statuses.values())
+        return _count_shared_once(statuses.values())
 
     # -- for the engine thread -------------------------------------------------------------
 
@@ -271,6 +290,24 @@ class ModelList:
         if (default := self._default) is not None:
             default.status = replace(status, offered=default.offered)
             self._slots = (default,)
+
+
+def _count_shared_once(statuses: Iterable[ModelStatus]) -> tuple[ModelStatus, ...]:
+    """Count the weights that models of one base share for the first of them."""
+    counted: set[Path] = set()
+    shown = []
+    for status in statuses:
+        info = status.info
+        if status.is_loaded and info is not None and info.shared_bytes:
+            if info.model_folder in counted:
+                status = replace(
+                    status,
+                    memory_bytes=status.memory_bytes - info.shared_bytes,
+                    shared_bytes=info.shared_bytes,
+                )
+            counted.add(info.model_folder)
+        shown.append(status)
+    return tuple(shown)
 
 
 def _belongs_to(status: ModelStatus, model: OfferedModel) -> bool:

@@ -21,7 +21,6 @@ from engine.errors import (
 from engine.inference.backend import BatchLimits, LoadCancelled, LoadProgress
 from engine.inference.loader import with_template
 from engine.library.memory_need import MemoryNeed
-from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
@@ -168,7 +167,7 @@ class ModelSlot:
     def source(self) -> Source | None:
         if (info := self.info) is not None:
             draft = None if info.draft is None else info.draft.path
-            return Source(info.path, draft, info.user_template)
+            return Source(info.path, draft, info.base, info.user_template)
         return None if self.offered is None else _source_of(self.offered)
 
     @property
@@ -187,13 +186,13 @@ class ModelSlot:
         if self.backend is not None:
             self.backend.info = replace(self.backend.info, id=offered.id)
         self.refresh_status(info=self.status.info and self.info)
-        if source is None or (
-            source.folder.resolve() == offered.folder.resolve()
-            and source.user_template == offered.user_template
+        new = _source_of(offered)
+        if source is None or source.resolved()._replace(draft=None) == new.resolved()._replace(
+            draft=None
         ):
             return
         if self.backend is not None or self.state is SlotState.LOADING:
-            self.do(Transition(_source_of(offered), keeps_default=True))
+            self.do(Transition(new, keeps_default=True))
         else:
             self.info = None
             self._enter(SlotState.UNLOADED)
@@ -236,6 +235,8 @@ class ModelSlot:
             caches=caches,
             unfilled=0 if need is None else max(0, need.cache + need.headroom - caches),
             growing=scheduler.reserved_bytes - running,
+            base=scheduler.backend.info.model_folder,
+            shared=scheduler.backend.info.shared_bytes,
         )
 
     def step(self) -> None:
@@ -409,7 +410,7 @@ class ModelSlot:
     def _load(
         self, source: Source, transition: Transition | None, step_others: Callable[[], None] | None
     ) -> ModelInfo | EngineError:
-        folder, name = source.folder, model_name(source.folder)
+        folder, name = source.folder, source.name
         known = self.info if transition is None else None
         self._enter(SlotState.LOADING, name, id=name, folder=folder, info=known)
         heartbeat, queue = self._context.heartbeat, self._context.queue
@@ -448,6 +449,7 @@ class ModelSlot:
                     on_progress=on_progress,
                     draft=source.draft,
                     user_template=source.user_template,
+                    **({} if source.base is None else {"base": source.base}),
                 )
         except BaseException as caught:
             self.close()
@@ -478,7 +480,7 @@ class ModelSlot:
             self.backend is not None
             and present is not None
             and present.user_template != source.user_template
-            and present.resolved()[:2] == source.resolved()[:2]
+            and present.resolved()[:3] == source.resolved()[:3]
         )
 
     def refuse_load(self, why: ModelLoadFailed) -> None:
@@ -522,4 +524,4 @@ class ModelSlot:
 
 
 def _source_of(offered: OfferedModel) -> Source:
-    return Source(offered.folder, offered.draft, offered.user_template)
+    return Source(offered.folder, offered.draft, offered.base, offered.user_template)

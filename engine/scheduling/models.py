@@ -10,6 +10,7 @@ where a method says otherwise.
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from engine.errors import ModelLoadFailed
 from engine.generation import Generation
@@ -17,7 +18,7 @@ from engine.library.memory_need import MemoryNeed, need
 from engine.scheduling.call_queue import settle
 from engine.scheduling.context import EngineContext
 from engine.scheduling.jobs import Job, Source, Transition
-from engine.scheduling.memory_plan import MemoryPlanner
+from engine.scheduling.memory_plan import MemoryPlanner, ModelMemory, count_shared_once
 from engine.scheduling.model_list import OfferedModel
 from engine.scheduling.model_slot import ModelSlot, SlotState
 from engine.stopping.record import StopKind
@@ -85,6 +86,15 @@ class Models:
 
     def _others(self, model: ModelSlot) -> list[ModelSlot]:
         return [other for other in self.models if other is not model and other.backend is not None]
+
+    def _memory_beside(self, model: ModelSlot, base: Path) -> tuple[list[ModelMemory], int]:
+        """Return the others' memory beside a model of ``base``, and what they have of its weights.
+
+        The weights of a base are in memory once for all models that share them.
+        """
+        others = [other.memory for other in self._others(model)]
+        resident = max((other.shared for other in others if other.base == base), default=0)
+        return count_shared_once(others, base), resident
 
     @property
     def is_idle(self) -> bool:
@@ -157,8 +167,9 @@ class Models:
         """Plan the memory for answers anew: before each call, and whenever models change."""
         for model in self.models:
             if (scheduler := model.scheduler) is not None:
-                others = [other.memory for other in self._others(model)]
-                scheduler.plan = self._memory.plan(model.memory, scheduler.backend.info, others)
+                info = scheduler.backend.info
+                others, _ = self._memory_beside(model, info.model_folder)
+                scheduler.plan = self._memory.plan(model.memory, info, others)
 
     def refresh_statuses(self) -> None:
         for model in self.models:
@@ -260,12 +271,13 @@ class Models:
             return True
         planner, size, others = self._memory, _need_of(source), self._others(model)
         if size is not None:
+            base = (source.base or source.folder).resolve()
             if model.offered is None:
                 planner.check_alone(source.folder, size)
             else:
-                pinned = [other.memory for other in others if other.is_pinned]
-                planner.check(source.folder, size, pinned)
-            while others and not planner.fits(size, [other.memory for other in others]):
+                memories, _ = self._memory_beside(model, base)
+                planner.check(source.folder, size, [one for one in memories if one.is_pinned])
+            while others and not planner.fits(size, *self._memory_beside(model, base)):
                 if not self._evict_one(model, others):
                     # All others are pinned: it fits only if other programs free memory.
                     if all(other.is_pinned for other in others):
@@ -335,7 +347,7 @@ class Models:
 
 def _need_of(source: Source) -> MemoryNeed | None:
     try:
-        return need(source.folder, source.draft)
+        return need(source.folder, source.draft, source.base)
     except (ModelLoadFailed, OSError):
         return None
 

@@ -78,8 +78,10 @@ def memory_text(model: ModelStatus) -> str:
     """Return memory and activity of a loaded model, in one line."""
     info, text, now = model.info, [], time.time()
     if info is not None:
-        text.append(f"{format_size(info.weights_bytes)} of weights")
-        caches = model.memory_bytes - info.weights_bytes
+        weights = info.weights_bytes - model.shared_bytes
+        beside = " beside its base" if model.shared_bytes else ""
+        text.append(f"{format_size(weights)} of weights{beside}")
+        caches = model.memory_bytes - weights
         if caches > 0:
             text.append(f"{format_size(caches)} of caches")
     answers = model.running + model.waiting

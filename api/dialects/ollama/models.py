@@ -94,7 +94,7 @@ def model_to_wire(
     if vocabulary_size is not None:
         info[f"{model.architecture}.vocab_size"] = vocabulary_size
     details = _details(model)
-    if count := weights_of(model.status.folder).count:
+    if count := weights_of(model.status.model_folder).count:
         info["general.parameter_count"] = count
     return {
         "modelfile": "",
@@ -109,7 +109,7 @@ def model_to_wire(
 
 def _details(model: ListedModel) -> dict[str, Any]:
     """Return a model's format, family and size; reads the headers of its weights, once."""
-    weights = weights_of(model.status.folder)
+    weights = weights_of(model.status.model_folder)
     return {
         "parent_model": "",
         "format": "safetensors",

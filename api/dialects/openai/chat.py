@@ -126,7 +126,7 @@ async def get_props(request: ParsedRequest[None]) -> dict[str, Any]:
     if status is None:
         raise NoModel("no model is loaded")
     model = list_model(status)
-    tokens = await asyncio.to_thread(special_tokens, status.folder)
+    tokens = await asyncio.to_thread(special_tokens, status.model_folder)
     return {
         "default_generation_settings": {"n_ctx": model.context_length},
         "total_slots": request.service.engine.limits.max_rows,

@@ -4,10 +4,10 @@ A file's name has the hash of all tokens up to the end of its content, and the d
 The folder is the only record of its content, so several processes may use it: a process that finds
 a file deleted continues without it.
 
-Caches that one model made are never used with another: a fingerprint covers the model's folder, the
-name, size and time of change of each file that a model, its tokenizer and its template are read
-from, the versions of mlx and mlx-lm, and of mlx-vlm and transformers, which make the features of
-pictures, the device, and the kinds of the cache's parts.
+Caches that one model made are never used with another: a fingerprint covers the folders of the
+model and of its adapter, the name, size and time of change of each file that a model, its tokenizer
+and its template are read from, the versions of mlx and mlx-lm, and of mlx-vlm and transformers,
+which make the features of pictures, the device, and the kinds of the cache's parts.
 
 No disk error ends an answer: a cache that cannot be written is dropped, and the model reads a
 prompt again whose cache cannot be read.
@@ -49,9 +49,12 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def stamps_of(folder: Path) -> Stamps:
-    """Return the stamps that show later whether a model's files changed; raises ``OSError``."""
-    stamps = []
+def stamps_of(folder: Path, base: Path | None = None) -> Stamps:
+    """Return the stamps that show later whether a model's files changed; raises ``OSError``.
+
+    Those of an adapter include its base's.
+    """
+    stamps = [] if base is None else [*stamps_of(base)]
     for path in sorted(folder.iterdir()):
         if path.suffix in _SUFFIXES and not path.name.startswith(".") and path.is_file():
             status = path.stat()
@@ -60,13 +63,20 @@ def stamps_of(folder: Path) -> Stamps:
 
 
 def fingerprint_of(
-    folder: Path, stamps: Stamps, kinds: tuple[str, ...], device: str, *, can_see: bool = False
+    folder: Path,
+    stamps: Stamps,
+    kinds: tuple[str, ...],
+    device: str,
+    *,
+    can_see: bool = False,
+    base: Path | None = None,
 ) -> str | None:
     """Return the fingerprint of a loaded model; None if its files changed since it was loaded."""
-    if stamps_of(folder) != stamps:
+    if stamps_of(folder, base) != stamps:
         return None
     libraries = ("mlx", "mlx-lm", *(("mlx-vlm", "transformers") if can_see else ()))
     covered = [FORMAT, *map(version, libraries), device, kinds, str(folder), stamps]
+    covered += [] if base is None else [str(base)]
     return hashlib.sha256(repr(covered).encode()).hexdigest()
 
 

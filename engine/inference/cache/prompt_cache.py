@@ -116,13 +116,19 @@ class PromptCache(PrefixIndex):
             self._write_later(owner, epoch, self._files_for(owner.name, *stored))
 
     def attach(
-        self, disk: DiskCache, model: Path, stamps: Stamps, *, can_see: bool = False
+        self,
+        disk: DiskCache,
+        model: Path,
+        stamps: Stamps,
+        *,
+        can_see: bool = False,
+        base: Path | None = None,
     ) -> None:
         """Use the caches on disk, unless the model has kinds that mlx-lm's files do not know."""
         if not self._can_be_saved:
             return
         device = str(mx.default_device())
-        fingerprint = fingerprint_of(model, stamps, self._kinds, device, can_see=can_see)
+        fingerprint = fingerprint_of(model, stamps, self._kinds, device, can_see=can_see, base=base)
         if fingerprint is None:
             _log.info("no caches are stored: the files of the model changed while it was loaded")
             return

@@ -1,0 +1,229 @@
+"""Adapters over a base: their answers, their shared weights, their caches, and faulty ones."""
+
+import asyncio
+import gc
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx.utils import tree_flatten
+from mlx_lm import load
+from mlx_lm.generate import generate_step
+
+from engine.engine import Engine
+from engine.errors import ModelLoadFailed, NoModel
+from engine.inference.cache.disk import DiskCache
+from engine.scheduling.model_list import OfferedModel
+from engine.values.events import TokenTrace
+from engine.values.request import CacheOwner, TraceLevel
+from tests.support.asking import ask, events_of, offered_engine, request, run
+from tests.support.models.adapters import random_adapter, train_adapter
+
+PROMPT = "Count from 1 to 30, one number per line"
+ME = CacheOwner("me", "a conversation")
+
+
+@pytest.fixture(scope="module")
+def adapters(tmp_path_factory: pytest.TempPathFactory, demo_model_path: Path) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("adapters")
+    made = {
+        kind: random_adapter(demo_model_path, folder / kind, seed, kind=kind)
+        for seed, kind in enumerate(("lora", "dora", "full"))
+    }
+    return made | {"other": random_adapter(demo_model_path, folder / "other", 7)}
+
+
+def offers(base: Path, adapters: dict[str, Path]) -> list[OfferedModel]:
+    adapted = [OfferedModel(name, folder, base=base) for name, folder in adapters.items()]
+    return [OfferedModel("base", base), *adapted]
+
+
+def plain_tokens(base: Path, adapter: Path, prompt: list[int], count: int) -> list[int]:
+    model = load(str(base), adapter_path=str(adapter))[0]
+    steps = generate_step(mx.array(prompt), model, max_tokens=count)
+    return [int(token) for token, _ in steps]
+
+
+async def tokens_of(engine: Engine, name: str) -> tuple[list[int], list[int]]:
+    """Return the tokens of a prompt and of a greedy answer to it."""
+    asked: dict[str, Any] = {"model": name, "max_tokens": 24}
+    pieces = await engine.prompt_pieces(request(PROMPT, **asked))
+    events = await events_of(engine, PROMPT, trace=TraceLevel.FULL, **asked)
+    traces = [event for event in events if isinstance(event, TokenTrace)]
+    return [token for token, _ in pieces], [trace.token_id for trace in traces]
+
+
+def test_answers_are_those_of_mlx_lm(demo_model_path: Path, adapters: dict[str, Path]) -> None:
+    async def compare() -> None:
+        async with offered_engine(offers(demo_model_path, adapters)) as engine:
+            answers = []
+            for name, folder in adapters.items():
+                prompt, tokens = await tokens_of(engine, name)
+                plain = await asyncio.to_thread(
+                    plain_tokens, demo_model_path, folder, prompt, len(tokens)
+                )
+                assert tokens == plain, name
+                answers.append(tuple(tokens))
+            answers.append(tuple((await tokens_of(engine, "base"))[1]))
+            assert len(set(answers)) == len(answers)
+
+    run(compare(), 120)
+
+
+def test_trained_adapter_gives_its_answer(tmp_path: Path, demo_model_path: Path) -> None:
+    folder = train_adapter(demo_model_path, tmp_path / "yes", "Yes")
+
+    async def answer() -> None:
+        async with Engine() as engine:
+            info = await engine.load(folder, base=demo_model_path)
+            assert info.id == f"{demo_model_path.name} + yes"
+            assert (await ask(engine, "Who are you?", max_tokens=8)).text.startswith("Yes")
+            await engine.load(demo_model_path)
+            assert not (await ask(engine, "Who are you?", max_tokens=8)).text.startswith("Yes")
+
+    run(answer(), 120)
+
+
+def quantized(base: Path, folder: Path) -> Path:
+    from mlx_lm import convert
+
+    convert(str(base), str(folder), quantize=True, q_group_size=32, q_bits=4)
+    return folder
+
+
+@pytest.mark.parametrize("is_quantized", [False, True])
+def test_weights_of_the_base_are_in_memory_once(
+    tmp_path: Path, demo_model_path: Path, is_quantized: bool
+) -> None:
+    base = quantized(demo_model_path, tmp_path / "q4") if is_quantized else demo_model_path
+    folders = {str(seed): random_adapter(base, tmp_path / str(seed), seed) for seed in (1, 2)}
+
+    async def measure() -> None:
+        async with offered_engine(offers(base, folders)) as engine:
+            before = mx.get_active_memory()
+            await ask(engine, "Hi", model="base", max_tokens=2)
+            own = mx.get_active_memory() - before
+            for name in folders:
+                await ask(engine, "Hi", model=name, max_tokens=2)
+            gc.collect()
+            added = mx.get_active_memory() - before - own
+            shared = max(one.info.shared_bytes for one in engine.models if one.info)
+            assert shared > 0.6 * own
+            assert added < 2 * (own - 0.9 * shared + 1_000_000)
+            first, *others = engine.models
+            assert first.shared_bytes == 0
+            assert [one.shared_bytes for one in others] == [shared, shared]
+            assert sum(one.memory_bytes for one in engine.models) < 2 * first.memory_bytes
+            # The base's weights stay as long as an adapter has them, and then count for that.
+            await engine.unload("base")
+            assert [one.shared_bytes for one in engine.models if one.is_loaded] == [0, shared]
+            again = await ask(engine, PROMPT, model="base", max_tokens=8)
+            assert again.text.startswith("1\n2")
+
+    run(measure(), 120)
+
+
+def test_caches_never_cross_adapters(
+    tmp_path: Path, demo_model_path: Path, adapters: dict[str, Path]
+) -> None:
+    disk_folder = tmp_path / "disk"
+    names = ("base", "lora", "other")
+    long = " ".join(["Count from 1 to 9, one number per line."] * 40)
+
+    async def texts(is_first: bool) -> dict[str, str]:
+        disk = DiskCache(disk_folder, 1 << 30)
+        found: dict[str, str] = {}
+        async with offered_engine(offers(demo_model_path, adapters), disk=disk) as engine:
+            for name in names:
+                answer = await ask(engine, long, model=name, cache_owner=ME, max_tokens=8)
+                usage = answer.finished.usage
+                # From its own files alone, and only after it has written some.
+                assert (usage.cached_tokens > 0) is not is_first, name
+                found[name] = answer.text
+            asked = [ask(engine, long, model=name, max_tokens=8) for name in names]
+            together = await asyncio.gather(*asked)
+            assert [answer.text for answer in together] == [found[name] for name in names]
+        disk.close()
+        return found
+
+    first = run(texts(True), 120)
+    assert len(set(first.values())) == len(names)
+    assert run(texts(False), 120) == first
+
+
+@pytest.mark.parametrize("fault", ["shape", "cut", "missing weight", "nan", "unknown"])
+def test_faulty_adapter_is_refused_and_the_engine_serves_on(
+    tmp_path: Path, demo_model_path: Path, adapters: dict[str, Path], fault: str
+) -> None:
+    folder = tmp_path / "faulty"
+    shutil.copytree(adapters["lora"], folder)
+    file, config = folder / "adapters.safetensors", folder / "adapter_config.json"
+    weights: Any = mx.load(str(file))
+    name = sorted(weights)[0]
+    cause = {
+        "shape": f"faulty does not fit its base {demo_model_path.name}:.*adapter shape",
+        "cut": "faulty/adapters.safetensors is damaged: expected",
+        "missing weight": f"faulty is damaged: it has no {name}",
+        "nan": "faulty is damaged: its weights .* not numbers",
+        "unknown": f"faulty does not fit its base {demo_model_path.name}:.*no.such.layer",
+    }[fault]
+    if fault == "shape":
+        stated = json.loads(config.read_text())
+        stated["lora_parameters"]["rank"] = 16
+        config.write_text(json.dumps(stated))
+    elif fault == "cut":
+        file.write_bytes(file.read_bytes()[:-100])
+    else:
+        if fault == "missing weight":
+            del weights[name]
+        elif fault == "nan":
+            weights[name] = weights[name] * mx.array(float("nan"))
+        else:
+            weights["no.such.layer.lora_a"] = weights[name]
+        mx.save_safetensors(str(file), weights)
+
+    async def refuse() -> None:
+        models = offers(demo_model_path, {"faulty": folder, "good": adapters["lora"]})
+        async with offered_engine(models) as engine:
+            with pytest.raises(NoModel, match=f"(?s){cause}"):
+                await ask(engine, "Hi", model="faulty", max_tokens=2)
+            for name in ("base", "good"):
+                assert (await ask(engine, PROMPT, model=name, max_tokens=4)).text
+
+    run(refuse(), 120)
+
+
+def test_adapter_without_base_is_refused(demo_model_path: Path, adapters: dict[str, Path]) -> None:
+    async def refuse() -> None:
+        async with Engine() as engine:
+            with pytest.raises(ModelLoadFailed, match="lora is an adapter; choose its base"):
+                await engine.load(adapters["lora"])
+            await engine.load(demo_model_path)
+
+    run(refuse())
+
+
+def test_another_base_loads_the_adapter_anew(
+    tmp_path: Path, demo_model_path: Path, adapters: dict[str, Path]
+) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(demo_model_path, copy)
+    weights: Any = mx.load(str(copy / "model.safetensors"))
+    moved = {name: mx.array(0.9) * value for name, value in tree_flatten(dict(weights))}
+    mx.save_safetensors(str(copy / "model.safetensors"), moved)
+
+    async def change() -> None:
+        async with offered_engine(offers(demo_model_path, {"a": adapters["lora"]})) as engine:
+            before = await ask(engine, PROMPT, model="a", max_tokens=12)
+            engine.offer(offers(copy, {"a": adapters["lora"]}))
+            after = await ask(engine, PROMPT, model="a", max_tokens=12)
+            assert before.text != after.text
+            status = engine.resolve_model("a")
+            assert status is not None
+            assert status.info is not None
+            assert status.info.base == copy
+
+    run(change())
