@@ -15,13 +15,14 @@ from ui.words import THIS_COMPUTER
 
 # Where a preference is changed: a pane of Settings, or another window.
 GENERAL, APPEARANCE, NEW_CHATS, STOPS = "General", "Appearance", "New Chats", "Stops"
-SERVER, TOOLS, STORAGE = "Server", "Tools", "Storage"
+SERVER, TOOLS, STORAGE, MEMORY = "Server", "Tools", "Storage", "Memory"
 PANES = {
     GENERAL: "",
     APPEARANCE: "Interface size applies the next time Fullstop starts. Zoom In and Zoom Out in the "
     "View menu change the text of messages at once.",
     NEW_CHATS: "",
     STOPS: "",
+    MEMORY: "",
     SERVER: "While the server is on, the tray icon brings the window back; Quit ends everything. A "
     "model that is not in memory is loaded for the request that chooses it; where requests do not "
     "choose, the model loaded last answers them, whatever name they give.",
@@ -409,6 +410,13 @@ class Preferences:
             "oldest": "Oldest First",
             "title": "By Title",
         },
+    )
+    uses_memory: bool = declare(
+        False,
+        help="whether new conversations use the memory: the model is given the facts that are "
+        "kept, can keep others, and can search your conversations",
+        section=MEMORY,
+        label="Use memory in new chats",
     )
     columns: tuple[tuple[str, str], ...] = declare(
         (),

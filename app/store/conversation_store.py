@@ -20,6 +20,7 @@ from app.store.search import search
 from app.store.writer import Write, Writer
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Problem, Recovered, SearchFilter
@@ -186,6 +187,15 @@ class SqliteConversationStore:
 
     def delete_folder(self, folder_id: str) -> None:
         self._put("folder", folder_id, statements.DELETE_FOLDER, (folder_id,))
+
+    def facts(self) -> list[Fact]:
+        return self._database.facts
+
+    def save_fact(self, fact: Fact) -> None:
+        self._put("fact", fact.id, statements.SAVE_FACT, rows.fact_row(fact))
+
+    def delete_fact(self, fact_id: str) -> None:
+        self._put("fact", fact_id, statements.DELETE_FACT, (fact_id,))
 
     async def flush(self) -> None:
         """Wait until all earlier changes are in the file, or their failure has been reported."""

@@ -13,6 +13,7 @@ from app.store.schema import APPLICATION_ID, VERSION, migrate
 from engine.files.causes import os_cause
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.facts import Fact
 from ui.records.store import Problem
 
 BUSY_TIMEOUT_S = 2.0
@@ -54,6 +55,7 @@ class Database:
         self.conversations: list[Conversation] = []
         self.presets: list[Preset] = []
         self.folders: list[ConversationFolder] = []
+        self.facts: list[Fact] = []
         self._path = path
         self.thread = ThreadPoolExecutor(1, "fullstop-store")
         self._connection: sqlite3.Connection | None = None
@@ -104,6 +106,7 @@ class Database:
         self.conversations = statements.summaries(self.connection)
         self.presets = statements.presets(self.connection)
         self.folders = statements.folders(self.connection)
+        self.facts = statements.facts(self.connection)
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         touch_private(path)  # its companion files get the same permissions
@@ -131,7 +134,7 @@ class Database:
         except BaseException as error:
             connection.close()
             self._connection = None
-            self.conversations, self.presets, self.folders = [], [], []
+            self.conversations, self.presets, self.folders, self.facts = [], [], [], []
             # SQLite's error is general if the tables differ from those of the file's version.
             general = (sqlite3.SQLITE_ERROR, sqlite3.SQLITE_SCHEMA)
             if isinstance(error, _DECODING_ERRORS) or is_damage(error) or _code(error) in general:

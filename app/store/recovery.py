@@ -13,15 +13,18 @@ from typing import Any
 from app.store.database import COMPANIONS, decode_text
 from app.store.rows import (
     ATTACHED,
+    FACTS,
     FOLDERS,
     PRESETS,
     ConversationRow,
     MessageRow,
     Pair,
     RecoveredRows,
+    fact_row,
     unsent_from,
 )
 from ui.records.codec import moment, shown_rank
+from ui.records.facts import Fact, facts_from
 
 _BATCH_ROWS = 256
 # Damaged rows in succession after which the rest of a table is given up: some seconds.
@@ -79,7 +82,8 @@ class _Reader:
         presets = list(self._named("presets", PRESETS))
         folders = list(self._named("folders", FOLDERS))
         conversations = list(self._conversations.values())
-        return RecoveredRows(conversations, attached, messages, presets, folders)
+        facts = [fact_row(fact) for fact in self._facts()]
+        return RecoveredRows(conversations, attached, messages, presets, folders, facts)
 
     def _take_conversation(self, row: ConversationRow, *, is_deleted: bool) -> None:
         if not self._is_valid(_is_text(row.id)):
@@ -145,6 +149,12 @@ class _Reader:
         for row in self._rows(table, columns):
             if self._is_valid(_is_text(row[0]) and isinstance(row[1], str)):
                 yield row[0], row[1]
+
+    def _facts(self) -> Iterator[Fact]:
+        for row in self._rows("facts", FACTS):
+            facts = facts_from([(row[0], row[1], row[2], row[3])])
+            if self._is_valid(bool(facts)):
+                yield from facts
 
     def _is_valid(self, is_valid: bool) -> bool:
         self.unreadable += not is_valid

@@ -36,6 +36,7 @@ from ui.records.codec import (
     when_full_from,
 )
 from ui.records.conversations import Conversation, ConversationFolder, Placement, QueuedMessage
+from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun, Run
 from ui.records.titles import title_from_file
@@ -46,7 +47,9 @@ _NAMELESS_FOLDER = "Folder"
 ATTACHED = ("conversation_id", "content")  # unsent files and messages
 PRESETS = ("name", "content")
 FOLDERS = ("id", "content")
+FACTS = ("id", "text", "created_at", "conversation_id")
 Pair = tuple[str, str]
+FactRow = tuple[str, str, float, str]
 
 
 class ConversationRow(NamedTuple):
@@ -88,6 +91,7 @@ class RecoveredRows(NamedTuple):
     messages: Sequence[MessageRow] = ()
     presets: Sequence[Pair] = ()
     folders: Sequence[Pair] = ()
+    facts: Sequence[FactRow] = ()
 
 
 def message_row(conversation: Conversation, message: ConversationMessage) -> MessageRow:
@@ -255,6 +259,11 @@ def folders_from(rows: Iterable[Pair]) -> list[ConversationFolder]:
         except DamagedFile:
             folders.append(ConversationFolder(_NAMELESS_FOLDER, id=identity))
     return folders
+
+
+def fact_row(fact: Fact) -> FactRow:
+    """Return a fact's row."""
+    return fact.id, storable(fact.text), fact.created_at, fact.conversation_id
 
 
 def storable(text: str) -> str:

@@ -9,7 +9,8 @@ conversations  ``settings``: JSON of the settings, and beside them model, tools,
 messages       ``run``: JSON, of an answer its run (``run_values``), of a question where its files
                end in its text; ``number``: the order; ``shown_rank``: which version is shown
 presets        ``content``: JSON of one preset
-folders        ``content``: JSON of a folder: name, system prompt, stops
+folders        ``content``: JSON of a folder: name, system prompt, stops, memory
+facts          the facts that are kept; a deleted conversation leaves its facts
 attached       JSON of what waits to be sent: the files of a draft, and queued messages
 said           full-text index of the texts of messages, but for running answers
 works          view of the reasoning, and of the tool calls with their results, within ``run``
@@ -150,7 +151,16 @@ CREATE TABLE imports (
 ) STRICT;
 """
 
-STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED, _IMPORTS)
+_FACTS = """
+CREATE TABLE facts (
+    id TEXT PRIMARY KEY,
+    text TEXT NOT NULL,
+    created_at REAL NOT NULL,
+    conversation_id TEXT REFERENCES conversations(id) ON DELETE SET NULL
+) STRICT;
+"""
+
+STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED, _IMPORTS, _FACTS)
 VERSION = len(STEPS)
 
 

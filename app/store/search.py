@@ -70,6 +70,12 @@ def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list
         values.append(filter_.folder_id)
     if filter_.in_archive:
         parts.append("c.is_archived = 1")
+    if filter_.asker:
+        parts.append("c.is_archived = 0 AND c.id <> ?")
+        values.append(filter_.asker)
+    if filter_.without_folders:
+        parts.append(f"c.folder_id NOT IN ({', '.join('?' * len(filter_.without_folders))})")
+        values += filter_.without_folders
     if filter_.since:
         parts.append(f"{created_at} >= ?")
         values.append(filter_.since)
@@ -117,7 +123,7 @@ def _find_matches(
             f"WHERE {filter_condition} AND {condition} ORDER BY m.number DESC LIMIT ?",
             (*filter_values, *values, limit),
         )
-        return _hits(cursor, terms)
+        return _hits(cursor, terms, filter_.snippet_chars)
     match = " AND ".join('"' + term.replace('"', '""') + '"' for term in long_terms)
     if index.name == "worked":
         match = f"{index.text.removeprefix('w.')} : ({match})"
@@ -138,14 +144,16 @@ def _find_matches(
         f"AND {condition} ORDER BY i.rank, m.number DESC LIMIT ?",
         (match, floor[0] if floor else -1, *filter_values, *values, limit),
     )
-    return _hits(cursor, terms)
+    return _hits(cursor, terms, filter_.snippet_chars)
 
 
-def _hits(cursor: sqlite3.Cursor, terms: Sequence[str]) -> list[tuple[float, Hit]]:
+def _hits(
+    cursor: sqlite3.Cursor, terms: Sequence[str], snippet_chars: int
+) -> list[tuple[float, Hit]]:
     hits = []
     for conversation_id, message_id, title, role, sent_at, text, rank in cursor:
         shown = title_from_file(title)
-        line, spans = snippet_of(text, terms)
+        line, spans = snippet_of(text, terms, snippet_chars)
         hits.append((rank, Hit(conversation_id, message_id, shown, role, sent_at, line, spans)))
     return hits
 

@@ -9,6 +9,7 @@ from app.store.rows import ConversationRow, MessageRow, RecoveredRows
 from ui.records.attachments import KEPT_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.facts import Fact, facts_from
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 
@@ -31,11 +32,18 @@ SAVE_MESSAGE = _saving(
 )
 SAVE_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR REPLACE")
 SAVE_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR REPLACE")
+# The conversation may be gone meanwhile.
+_INSERT_FACT = (
+    "facts(id, text, created_at, conversation_id) VALUES (?, ?, ?, "
+    "(SELECT id FROM conversations WHERE id = ?))"
+)
+SAVE_FACT = f"INSERT INTO {_INSERT_FACT} ON CONFLICT(id) DO UPDATE SET text = excluded.text"
 SAVE_UNSENT = _inserting("attached", rows.ATTACHED, "INSERT OR REPLACE")
 DELETE_UNSENT = "DELETE FROM attached WHERE conversation_id = ?"
 DELETE_MESSAGE = "DELETE FROM messages WHERE id = ?"
 DELETE_PRESET = "DELETE FROM presets WHERE name = ?"
 DELETE_FOLDER = "DELETE FROM folders WHERE id = ?"
+DELETE_FACT = "DELETE FROM facts WHERE id = ?"
 MARK_DELETED = "UPDATE conversations SET deleted_at = ? WHERE id = ?"
 _SHOW_DELETED = "UPDATE conversations SET deleted_at = NULL WHERE id = ? AND deleted_at IS NOT NULL"
 # A row whose id, or name, is here already is not replaced.
@@ -44,6 +52,7 @@ _ADD_ATTACHED = _inserting("attached", rows.ATTACHED, "INSERT OR IGNORE")
 _ADD_MESSAGE = _inserting("messages", MessageRow._fields, "INSERT OR IGNORE")
 _ADD_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR IGNORE")
 _ADD_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR IGNORE")
+_ADD_FACT = f"INSERT OR IGNORE INTO {_INSERT_FACT}"
 
 _RECENT_RUNS = """
 SELECT c.id, c.title, substr(asked.text, 1, 400), m.text, m.run
@@ -155,6 +164,7 @@ def merge(
         new_messages = connection.executemany(_ADD_MESSAGE, messages).rowcount
         connection.executemany(_ADD_PRESET, recovered.presets)
         connection.executemany(_ADD_FOLDER, recovered.folders)
+        connection.executemany(_ADD_FACT, recovered.facts)
     return max(shown, 0) + max(new, 0), max(new_messages, 0)
 
 
@@ -178,3 +188,9 @@ def presets(connection: sqlite3.Connection) -> list[Preset]:
 def folders(connection: sqlite3.Connection) -> list[ConversationFolder]:
     """Return all folders."""
     return rows.folders_from(connection.execute("SELECT id, content FROM folders"))
+
+
+def facts(connection: sqlite3.Connection) -> list[Fact]:
+    """Return all readable facts, the oldest first."""
+    selected = f"SELECT {', '.join(rows.FACTS)} FROM facts ORDER BY created_at, id"
+    return facts_from(connection.execute(selected))

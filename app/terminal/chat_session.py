@@ -31,7 +31,13 @@ from ui.records.messages import ConversationMessage
 from ui.records.messages import question as made_question
 from ui.records.prompt_fit import TokenCounter, cut_message, fitted_prompt, last_left_out
 from ui.records.requests import fitted as adapted
-from ui.records.requests import new_run, prompt_messages, request_for, sent_messages
+from ui.records.requests import (
+    new_run,
+    prompt_messages,
+    request_for,
+    sent_messages,
+    system_texts_of,
+)
 from ui.records.runs import NO_CHANGE, LeftOut
 from ui.records.stop_entries import StopEntry
 from ui.records.titles import UNTITLED, title_of
@@ -133,11 +139,11 @@ class ChatSession:
         if model is None:
             return request, None
         path = conversation.tree.path_to(turn)
-        settings = conversation.settings
+        settings, system = conversation.settings, system_texts_of(request)
         pictures = self.pictures if model.can_see else {}
 
         def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
-            complete = prompt_messages(messages, settings.system_prompt, pictures=pictures)
+            complete = prompt_messages(messages, system, pictures=pictures)
             return adapted(replace(request, messages=complete), settings, model)
 
         sent = sent_messages(conversation, turn)

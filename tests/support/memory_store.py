@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.store import (
@@ -30,6 +31,7 @@ class MemoryConversationStore:
         self._conversations: dict[str, Conversation] = {}
         self._presets: dict[str, Preset] = {}
         self._folders: dict[str, ConversationFolder] = {}
+        self._facts: dict[str, Fact] = {}
 
     def on_problem(self, report: Callable[[Problem | None], None]) -> None: ...
 
@@ -94,6 +96,15 @@ class MemoryConversationStore:
 
     def delete_folder(self, folder_id: str) -> None:
         self._folders.pop(folder_id, None)
+
+    def facts(self) -> list[Fact]:
+        return list(self._facts.values())
+
+    def save_fact(self, fact: Fact) -> None:
+        self._facts[fact.id] = fact
+
+    def delete_fact(self, fact_id: str) -> None:
+        self._facts.pop(fact_id, None)
 
     async def flush(self) -> None: ...
 

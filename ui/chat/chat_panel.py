@@ -93,6 +93,7 @@ class ToolsInChat(QObject):
     """The tools of the open conversation."""
 
     lost_changed = Signal(object)  # names of the failed servers
+    facts_changed = Signal(object)  # ids of the kept facts
 
     def __init__(
         self,
@@ -116,7 +117,14 @@ class ToolsInChat(QObject):
         workspace.opened.connect(self._refresh)
         workspace.settings_changed.connect(self._refresh)
         workspace.model_selection.changed.connect(self._refresh)
+        workspace.memory.changed.connect(lambda: self.facts_changed.emit(self._facts))
+        for moved in (workspace.conversations.arranged, workspace.conversations.folders.changed):
+            moved.connect(self._refresh)  # a folder may have no memory
         self._refresh()
+
+    @property
+    def _facts(self) -> frozenset[str]:
+        return frozenset(fact.id for fact in self._workspace.memory.facts)
 
     def follow_view(self, view: AnswerView, session: ConversationController | None = None) -> None:
         message = view.message
@@ -129,6 +137,9 @@ class ToolsInChat(QObject):
         view.calls.cut_requested.connect(partial(session.cut_result, message))
         view.calls.show_lost(self._lost)
         self.lost_changed.connect(view.calls.show_lost)
+        view.calls.show_facts(self._facts)
+        self.facts_changed.connect(view.calls.show_facts)
+        view.calls.forget_requested.connect(lambda fact: self._workspace.memory.delete([fact]))
 
     def _reply(
         self, session: ConversationController, call_id: str, reply: Decision | QuestionReply
@@ -154,10 +165,13 @@ class ToolsInChat(QObject):
         if lost != self._lost:
             self._lost = lost
             self.lost_changed.emit(lost)
-        choice = self._workspace.current.conversation.tools
-        self._composer.show_tools(*tools_button_texts(self._toolbox.servers, choice))
+        conversation = self._workspace.current.conversation
+        choice = self._toolbox.choice_of(conversation)
+        self._composer.show_tools(*tools_button_texts(servers, choice))
         info = self._workspace.model_selection.state.info
-        self.page.show_choice(choice, info is None or info.can_call_tools)
+        folder = self._workspace.memory.folder_without(conversation)
+        can_call = info is None or info.can_call_tools
+        self.page.show_choice(conversation.tools, can_call, folder)
 
     def _attach(self, resource: ResourceInfo) -> None:
         current = self._workspace.current.conversation

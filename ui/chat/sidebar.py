@@ -414,6 +414,13 @@ class Sidebar(QFrame):
             Command("New &Chat in Folder", lambda: self._begin_in(folder)),
             Command("Re&name", lambda: self.rename(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
+            Command(
+                "Use &Memory",
+                lambda: conversations.folders.keep(
+                    replace(folder, has_memory=not folder.has_memory)
+                ),
+                checked=folder.has_memory,
+            ),
             Command("&New Folder", self.conversation_actions.new_folder),
             None,
             Command("&Delete Folder", lambda: conversations.delete_folder(folder)),

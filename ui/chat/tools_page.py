@@ -6,12 +6,14 @@ from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
+from engine.wording import counted
 from ui.kit.buttons import IconBadge, push_button
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.labels import clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
+from ui.records.facts import MEMORY_SERVER
 from ui.records.tool_choice import ToolsInUse, approval_of
 from ui.records.tool_servers import (
     ServerState,
@@ -39,6 +41,7 @@ class ToolsPage(QWidget):
         self._owner = owner
         self._choice = ToolsInUse()
         self._can_call = True
+        self._folder_without_memory = ""
         self.boxes: dict[tuple[str, ...], QCheckBox] = {}
         self.approved: dict[tuple[str, str], QPushButton] = {}
         self._shown: object = None
@@ -76,8 +79,11 @@ class ToolsPage(QWidget):
         )
         toolbox.changed.connect(self._refresh)
 
-    def show_choice(self, choice: ToolsInUse, can_call: bool) -> None:
+    def show_choice(
+        self, choice: ToolsInUse, can_call: bool, folder_without_memory: str = ""
+    ) -> None:
         self._choice, self._can_call = choice, can_call
+        self._folder_without_memory = folder_without_memory
         self._refresh()
         if self.isVisible():
             self._start_chosen()
@@ -102,16 +108,19 @@ class ToolsPage(QWidget):
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
-        shown = (servers, self._choice, self._can_call)
+        memory = self._toolbox.memory
+        others = [server for server in servers if server.name != MEMORY_SERVER]
+        facts = 0 if memory is None else len(memory.facts)
+        shown = (servers, self._choice, self._can_call, self._folder_without_memory, facts)
         if shown == self._shown:
             return
         self._shown = shown
         focused = next((key for key, box in self.boxes.items() if box.hasFocus()), None)
         scrolled = self._scroll.verticalScrollBar().value()
         show_text(self._hint, self._hint_text(servers))
-        self._empty.setVisible(not servers)
-        self.manage.setVisible(bool(servers))
-        self.more.setVisible(bool(servers))
+        self._empty.setVisible(not others)
+        self.manage.setVisible(bool(others))
+        self.more.setVisible(bool(others))
         self.boxes.clear()
         self.approved.clear()
         clear_layout(self._list.layout())
@@ -132,7 +141,8 @@ class ToolsPage(QWidget):
             self.boxes[focused].setFocus()
 
     def _hint_text(self, servers: tuple[ServerState, ...]) -> str:
-        if servers and not self._can_call:
+        has_others = any(server.name != MEMORY_SERVER for server in servers)
+        if has_others and not self._can_call:
             return "This model has no format for tool calls, so it is not given any tools."
         return ""
 
@@ -142,11 +152,14 @@ class ToolsPage(QWidget):
         group = QWidget()
         outer.addWidget(group)
         is_used = server.name in self._choice.servers
-        text = stage_text(server)
-        box = QCheckBox(server.name)
-        box.setAccessibleName(f"{server.name}, {text}")
+        is_memory = server.name == MEMORY_SERVER
+        text = self._memory_text() if is_memory else stage_text(server)
+        box = QCheckBox("Memory" if is_memory else server.name)
+        box.setAccessibleName(f"{box.text()}, {text}")
         box.setChecked(is_used)
         box.setEnabled(server.config.is_on or is_used)
+        if is_memory:
+            box.setEnabled(not self._folder_without_memory)
         box.toggled.connect(partial(self._use_server, server.name))
         self.boxes[(server.name,)] = box
         status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
@@ -154,7 +167,7 @@ class ToolsPage(QWidget):
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         status.setMinimumHeight(1)
         lines = column(box, status, spacing=4, on=group)
-        if not is_used:
+        if not is_used or (is_memory and not box.isEnabled()):
             return
         for tool in server.tools:
             inner = QCheckBox(tool.title)
@@ -170,6 +183,15 @@ class ToolsPage(QWidget):
                 lines.addLayout(self._with_approval(tool, inner))
             else:
                 lines.addWidget(inner)
+
+    def _memory_text(self) -> str:
+        memory = self._toolbox.memory
+        if self._folder_without_memory:
+            return f"Off in the folder “{self._folder_without_memory}”"
+        facts = counted(0 if memory is None else len(memory.facts), "kept fact")
+        if not self._can_call:
+            return f"Gives the model {facts}. Search needs a model that can call tools."
+        return f"Searches your conversations and keeps facts: {facts}"
 
     def _with_approval(self, tool: ToolInfo, box: QCheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""

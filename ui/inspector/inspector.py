@@ -300,7 +300,8 @@ class Inspector(QObject):
             path = conversation.tree.path_to(message.parent)
             folder = self.workspace.store.pictures_folder
             seen = read_pictures(folder, path) if model is not None and model.can_see else {}
-            request = request_for(conversation, model, message.parent, pictures=seen)
+            facts = self.workspace.toolbox.facts_for(conversation)
+            request = request_for(conversation, model, message.parent, pictures=seen, facts=facts)
             if shown.run.finished is not None:
                 request = replace(request, stops=shown.run.rules)
         return replace(

@@ -30,6 +30,7 @@ from ui.kit.markdown.pictures import picture_size
 from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
+from ui.records.facts import FACTS_BEGIN
 from ui.words import describe_error
 
 # A text view lays this many tokens out within a frame.
@@ -131,6 +132,8 @@ class _Reading:
             return field
         message, number = self.request.messages[int(found[1])], self._numbers[int(found[1])]
         name = "system text" if message.role == "system" else f"message {number} ({message.role})"
+        if message.role == "system" and message.content.startswith(FACTS_BEGIN):
+            name = "kept facts"
         if found[2] == "reasoning_content":
             name = f"thinking of message {number}"
         elif found[3] is not None:

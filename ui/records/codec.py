@@ -136,6 +136,7 @@ def folder_values(folder: ConversationFolder) -> dict[str, Any]:
         "system_prompt": folder.system_prompt,
         "stops": stops_values(list(folder.stops)),
         "is_open": folder.is_open,
+        "has_memory": folder.has_memory,
         "created_at": folder.created_at,
     }
 
@@ -147,6 +148,7 @@ def folder_from(fields: Fields) -> ConversationFolder:
         system_prompt=fields.maybe("system_prompt", str) or "",
         stops=tuple(stops_from(fields)),
         is_open=fields.maybe("is_open", bool) or False,
+        has_memory=fields.maybe("has_memory", bool) is not False,
         created_at=moment(fields.maybe("created_at", float)),
         id=fields.take("id", str),
     )

@@ -207,3 +207,4 @@ class ConversationFolder:
     is_open: bool = False
     created_at: float = field(default_factory=time.time)
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    has_memory: bool = True  # else its conversations neither use the memory nor are searched

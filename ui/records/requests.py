@@ -122,6 +122,11 @@ def has_tools(messages: Iterable[Message]) -> bool:
     return any(message.role == "tool" or message.tool_calls for message in messages)
 
 
+def system_texts_of(request: GenerationRequest) -> tuple[str, ...]:
+    """Return the texts of a request's system messages: the prompt, and the kept facts."""
+    return tuple(message.content for message in request.messages if message.role == "system")
+
+
 def request_for(
     conversation: Conversation,
     model: ModelInfo | None,
@@ -129,13 +134,16 @@ def request_for(
     begun: str = "",
     change: StopChange = NO_CHANGE,
     pictures: Pictures = NO_PICTURES,
+    facts: str = "",
 ) -> GenerationRequest:
-    """Return the request that answers a question of a conversation."""
+    """Return the request that answers a question of a conversation; ``facts`` are kept ones."""
     settings = conversation.settings
     sent = sent_messages(conversation, question)
     return fitted(
         GenerationRequest(
-            messages=prompt_messages(sent, settings.system_prompt, begun, pictures=pictures),
+            messages=prompt_messages(
+                sent, (settings.system_prompt, facts), begun, pictures=pictures
+            ),
             sampling=settings.sampling,
             stops=stop_rules(conversation, None, change),
             max_tokens=settings.max_tokens,
@@ -150,13 +158,13 @@ def request_for(
 
 def prompt_messages(
     sent: Sequence[ConversationMessage],
-    system_prompt: str,
+    system_texts: Sequence[str],
     begun: str = "",
     summarized: str = "",
     pictures: Pictures = NO_PICTURES,
 ) -> tuple[Message, ...]:
     """Return the messages of a prompt."""
-    messages = [Message("system", system_prompt)] if system_prompt.strip() else []
+    messages = [Message("system", text) for text in system_texts if text.strip()]
     messages += questions_joined(turns_of(sent, pictures, summarized))
     if begun:
         messages.append(Message("assistant", begun))

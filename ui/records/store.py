@@ -11,6 +11,7 @@ from typing import Literal, Protocol
 
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
 from ui.records.runs import PastRun
 from ui.records.titles import plain_line
@@ -18,8 +19,8 @@ from ui.records.titles import plain_line
 MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
 """The author that a search is narrowed to; empty for all."""
-_SNIPPET_CHARS = 110
-_BEFORE_CHARS = 12  # more would push the match out of a narrow sidebar
+# Of the snippet; more before the match would push it out of a narrow sidebar.
+_SHARE_BEFORE = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +38,21 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class SearchFilter:
-    """The folder, the Unix time and the speaker that a search is narrowed to, or the archive."""
+    """The folder, the Unix time and the speaker that a search is narrowed to, or the archive.
+
+    Attributes:
+        asker: The conversation whose model searches; it and archived ones are left out.
+        without_folders: The ids of folders that are left out.
+        snippet_chars: The length of the snippets.
+    """
 
     folder_id: str = ""
     since: float = 0.0
     speaker: Speaker = ""
     in_archive: bool = False
+    asker: str = ""
+    without_folders: tuple[str, ...] = ()
+    snippet_chars: int = 110
 
 
 EVERYWHERE = SearchFilter()
@@ -61,7 +71,9 @@ def matches(text: str, terms: Sequence[str]) -> bool:
     return all(word.casefold() in folded for word in terms)
 
 
-def snippet_of(text: str, terms: Sequence[str]) -> tuple[str, tuple[tuple[int, int], ...]]:
+def snippet_of(
+    text: str, terms: Sequence[str], chars: int = EVERYWHERE.snippet_chars
+) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Return a line of text around the first match, and the places of the words in it.
 
     The line is without Markdown's signs, unless the match is in them.
@@ -69,14 +81,14 @@ def snippet_of(text: str, terms: Sequence[str]) -> tuple[str, tuple[tuple[int, i
     pattern = re.compile("|".join(re.escape(word) for word in terms) or r"(?!)", re.IGNORECASE)
     first = pattern.search(text)
     match = first.start() if first else 0
-    begin = max(0, match - _BEFORE_CHARS)
+    begin = max(0, match - chars // _SHARE_BEFORE)
     if begin and (space := text.find(" ", begin, match)) >= 0:
         begin = space + 1
-    piece = text[begin : begin + _SNIPPET_CHARS]
+    piece = text[begin : begin + chars]
     plain = plain_line(piece)
     piece = plain if pattern.search(plain) else piece
     line = ("…" if begin else "") + re.sub(r"\s", " ", piece)
-    if begin + _SNIPPET_CHARS < len(text):
+    if begin + chars < len(text):
         line += "…"
     return line, tuple((m.start(), m.end() - m.start()) for m in pattern.finditer(line))
 
@@ -194,6 +206,12 @@ class ConversationStore(Protocol):
 
     def delete_folder(self, folder_id: str) -> None:
         """Delete a folder; the caller moves the conversations in it."""
+
+    def facts(self) -> list[Fact]: ...
+
+    def save_fact(self, fact: Fact) -> None: ...
+
+    def delete_fact(self, fact_id: str) -> None: ...
 
     async def flush(self) -> None:
         """Wait until all earlier changes are saved."""

@@ -266,7 +266,7 @@ class ToolServersWindow(OwnWindow):
     # -- showing --------------------------------------------------------------------------
 
     def _refresh(self) -> None:
-        servers = self._toolbox.servers
+        servers = self._toolbox.host.servers
         chosen = self._chosen()
         name = None if chosen is None else chosen.name
         items = [
@@ -293,15 +293,15 @@ class ToolServersWindow(OwnWindow):
     def _show_chosen(self) -> None:
         chosen = self._chosen()
         self._pages.setCurrentIndex(0 if chosen is None else 1)
-        self.list.setVisible(bool(self._toolbox.servers))
-        self.add.setVisible(bool(self._toolbox.servers))
+        self.list.setVisible(bool(self._toolbox.host.servers))
+        self.add.setVisible(bool(self._toolbox.host.servers))
         if chosen is not None:
             self.detail.show_server(chosen)
 
     def _chosen(self) -> ServerState | None:
         item = self.list.currentItem()
         name = None if item is None else item.data(Qt.ItemDataRole.UserRole)
-        return next((server for server in self._toolbox.servers if server.name == name), None)
+        return next((server for server in self._toolbox.host.servers if server.name == name), None)
 
     def _choose(self, name: str) -> None:
         for line in range(self.list.count()):

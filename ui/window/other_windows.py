@@ -261,7 +261,8 @@ class OtherWindows(QObject):
         conversation = self._inspected.workspace.current.conversation
         if not conversation.messages:
             return None
-        request = request_for(conversation, None, conversation.messages[-1])
+        facts = self._toolbox.facts_for(conversation)
+        request = request_for(conversation, None, conversation.messages[-1], facts=facts)
         tools = self._toolbox.offered_to(conversation)
         thinking = conversation.settings.is_thinking
         return replace(request, tools=tools, thinking=thinking, continues_last=False)
@@ -325,9 +326,14 @@ class OtherWindows(QObject):
     def show_preferences(self, pane: str = "") -> None:
         dialog = self._main.findChild(PreferencesDialog)
         if dialog is None:
-            lists = self._inspected.workspace.stop_lists
+            workspace = self._inspected.workspace
             dialog = PreferencesDialog(
-                self._preferences, self._main, *self._kept, lists, self._local_server
+                self._preferences,
+                self._main,
+                *self._kept,
+                workspace.stop_lists,
+                self._local_server,
+                workspace.memory,
             )
         if pane:
             dialog.show_pane(pane)

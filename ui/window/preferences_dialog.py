@@ -34,6 +34,7 @@ from ui.preferences import (
     GENERAL,
     KEPT_PROMPTS,
     KEPT_TRACES,
+    MEMORY,
     NEW_CHATS,
     PANES,
     SERVER,
@@ -49,6 +50,8 @@ from ui.server.local_server import LocalServerState
 from ui.server.server_settings import RemovableTexts, ServerSettings
 from ui.stops.stop_lists import StopLists
 from ui.stops.stop_lists_page import StopListsPage
+from ui.tools.memory import Memory
+from ui.tools.memory_page import MemoryPage
 from ui.words import TRACES_DELETED
 
 _ICONS = {
@@ -56,6 +59,7 @@ _ICONS = {
     APPEARANCE: "appearance",
     NEW_CHATS: "chat",
     STOPS: "stop-match",
+    MEMORY: "thinking",
     SERVER: "server",
     TOOLS: "tool",
     STORAGE: "storage",
@@ -142,6 +146,7 @@ class PreferencesDialog(OwnDialog):
         traces: KeptFiles | None = None,
         stop_lists: StopLists | None = None,
         server: LocalServerState | None = None,
+        memory: Memory | None = None,
     ) -> None:
         super().__init__("Settings", parent)
         self._preferences = preferences
@@ -189,6 +194,10 @@ class PreferencesDialog(OwnDialog):
                 self.stops = StopListsPage(stop_lists)
                 cards.append(self.stops)
                 rows.append(self.stops)
+            if title == MEMORY and memory is not None:
+                self.memory = MemoryPage(memory)
+                cards.append(self.memory)
+                rows.append(self.memory)
             if title == SERVER and server is not None:
                 self.server = ServerSettings(server)
                 cards.append(self.server)

@@ -22,6 +22,7 @@ from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
+from ui.records.facts import remembered
 from ui.records.runs import GrowingCall, Run
 from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, Permission
 from ui.records.tool_servers import ServerQuestion
@@ -228,6 +229,7 @@ class ToolCard(_Card):
     restart_requested = Signal(str)  # server name
     picture_requested = Signal(object)  # Attachment
     cut_requested = Signal(object)  # characters for the model; None for all
+    forget_requested = Signal(str)  # id of a fact
 
     def __init__(self, name: str, arguments: str) -> None:
         super().__init__(name)
@@ -237,6 +239,7 @@ class ToolCard(_Card):
         self.permission: PermissionRow | None = None
         self.question: QuestionForm | None = None
         self.restart: QPushButton | None = None
+        self.undo: QPushButton | None = None
         self.pictures: list[QPushButton] = []
         self._picture_count = 0  # with those that are being read
         self._is_finished = False
@@ -378,6 +381,16 @@ class ToolCard(_Card):
         if self.restart is not None:
             self.restart.setVisible(bool(server))
 
+    def show_fact(self, fact: tuple[str, str], is_kept: bool) -> None:
+        """Name the fact that the call has kept, and offer to undo that as long as it is there."""
+        fact_id, text = fact
+        self._title.setText(f"{'Remembered' if is_kept else 'Forgotten'}: {text}")
+        if self.undo is None:
+            self.undo = push_button("Undo", f"Forget {text}", kind="link")
+            self.undo.clicked.connect(lambda: self.forget_requested.emit(fact_id))
+            self._head.insertWidget(self._head.indexOf(self.unfold), self.undo)
+        self.undo.setVisible(is_kept)
+
     def searched_parts(self) -> list[SearchedPart]:
         result = SearchedText(self.result, self.fold, whole=shown_result(self._whole))
         return [SearchedLabel(self._title), SearchedText(self.arguments, self.unfold), result]
@@ -459,6 +472,7 @@ class ToolCards(QWidget):
     restart_requested = Signal(str)  # server name
     picture_requested = Signal(object)  # Attachment
     cut_requested = Signal(str, object)  # call id, characters for the model or None
+    forget_requested = Signal(str)  # id of a fact
 
     def __init__(self) -> None:
         super().__init__()
@@ -467,6 +481,7 @@ class ToolCards(QWidget):
         self._unfinished: ToolCard | None = None
         self._run: Run | None = None
         self._lost: Collection[str] = ()
+        self._facts: Collection[str] = ()
         self._pictures_folder: Path | None = None
         self._column = column(spacing=8, on=self)
         self.hide()
@@ -491,6 +506,7 @@ class ToolCards(QWidget):
                 card.restart_requested.connect(self.restart_requested)
                 card.picture_requested.connect(self.picture_requested)
                 card.cut_requested.connect(partial(self.cut_requested.emit, call.id))
+                card.forget_requested.connect(self.forget_requested)
                 self._add(card)
             progress = run.live.progress.get(call.id)
             card.show_state(*call_state(run, call.id))
@@ -512,6 +528,15 @@ class ToolCards(QWidget):
         self.setVisible(bool(self.cards or self._growing or self._unfinished))
         self._run = run
         self.show_lost(self._lost)
+        self.show_facts(self._facts)
+
+    def show_facts(self, kept: Collection[str]) -> None:
+        """Show which of the facts that calls have kept are still there."""
+        self._facts = kept
+        for call_id, card in self.cards.items():
+            result = None if self._run is None else self._run.result_of(call_id)
+            if (fact := remembered(result)) is not None:
+                card.show_fact(fact, fact[0] in kept)
 
     def show_pictures(self, folder: Path | None) -> None:
         self._pictures_folder = folder

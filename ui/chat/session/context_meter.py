@@ -166,7 +166,8 @@ class ContextMeter(QObject):
         message = question(target.typed, files)
         message.parent = shown[-1] if shown else None
         planner, conversation, model = self._planner, target.conversation, target.model
-        request = request_for(conversation, None, message)
+        facts = self._context.facts_for(conversation)
+        request = request_for(conversation, None, message, facts=facts)
         toolbox = self._context.toolbox
         if model.can_call_tools and toolbox is not None:
             request = replace(request, tools=toolbox.offered_to(conversation))

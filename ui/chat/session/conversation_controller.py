@@ -52,6 +52,7 @@ from ui.records.requests import (
     new_run,
     request_for,
     stop_rules,
+    system_texts_of,
 )
 from ui.records.runs import NO_CHANGE, ForkOrigin, Run, StopChange
 from ui.records.store import ConversationStore
@@ -84,6 +85,10 @@ class ChatContext:
 
     def __post_init__(self) -> None:
         self.planner = PromptPlanner(self.engine, self.store.pictures_folder)
+
+    def facts_for(self, conversation: Conversation) -> str:
+        """Return the kept facts that a conversation's prompt has, as a system text."""
+        return "" if self.toolbox is None else self.toolbox.facts_for(conversation)
 
 
 class ConversationController(QObject):
@@ -435,7 +440,9 @@ class ConversationController(QObject):
         """Answer a question, or continue an answer to it."""
         conversation, model = self.conversation, self._model
         begun = "" if continued is None else continued.text_past_stop(self._structure(continued))
-        request = self._traces.traced(request_for(conversation, model, parent, begun, change))
+        facts = self._context.facts_for(conversation)
+        request = request_for(conversation, model, parent, begun, change, facts=facts)
+        request = self._traces.traced(request)
         if self._context.ends_repetition and not change.goes_past_repetition:
             stops = replace(request.stops, repetition=DEFAULT_DETECTION)
             request = replace(request, stops=stops)
@@ -595,8 +602,8 @@ class ConversationController(QObject):
             return None
         is_whole = trace.is_whole and not trace.residue and before.model == model.id
         is_past = continued.stopped_by is None or continued.is_past_text(self._structure(continued))
-        system = "".join(message.content for message in before.messages if message.role == "system")
-        if not (is_whole and is_past and system == settings.system_prompt):
+        is_same_system = system_texts_of(before) == system_texts_of(request)
+        if not (is_whole and is_past and is_same_system):
             return None
         exact = replace(
             request,

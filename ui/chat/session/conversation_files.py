@@ -27,6 +27,7 @@ from ui.records.exchange.archive import archive_end
 from ui.records.exchange.exported_file import ExportedFile
 from ui.records.messages import runs_of
 from ui.records.store import ConversationStore, Problem, Recovered
+from ui.tools.memory import Memory
 
 
 class ConversationFiles(QObject):
@@ -43,6 +44,7 @@ class ConversationFiles(QObject):
         conversations: ConversationList,
         presets: PresetList,
         traces: Traces,
+        memory: Memory,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
@@ -50,9 +52,10 @@ class ConversationFiles(QObject):
         self._conversations = conversations
         self._presets = presets
         self._traces = traces
+        self._memory = memory
         self.transfers = Transfers(self)
         self.imports = ConversationImports(
-            store, conversations, presets, traces, self.transfers, self
+            store, conversations, presets, traces, memory, self.transfers, self
         )
         self.imports.added.connect(self.added)
         self.imports.grown.connect(self.grown)
@@ -71,7 +74,7 @@ class ConversationFiles(QObject):
         )
 
     def export_all_to(self, path: Path) -> None:
-        """Write everything to one file: conversations, drafts, folders and presets.
+        """Write everything to one file: conversations, drafts, folders, presets and kept facts.
 
         A ``.zip`` file also gets the recorded tokens of answers; any other one is JSON.
         """
@@ -81,10 +84,12 @@ class ConversationFiles(QObject):
             if not conversation.is_unused
         ]
         folders = self._conversations.folders.all()
-        presets = self._presets.all()
+        presets, facts = self._presets.all(), self._memory.facts
         self.transfers.start(
             "Exporting all conversations",
-            lambda transfer: self._export(path, every, transfer, archive_end(folders, presets)),
+            lambda transfer: self._export(
+                path, every, transfer, archive_end(folders, presets, facts)
+            ),
         )
 
     def recover(self, path: Path) -> None:

@@ -31,6 +31,7 @@ from ui.records.exchange.export_files import read_traces
 from ui.records.exchange.export_reader import ExportReader
 from ui.records.messages import runs_of
 from ui.records.store import ConversationStore
+from ui.tools.memory import Memory
 
 _MAX_BYTES = 2 << 30
 
@@ -53,6 +54,7 @@ class ConversationImports(QObject):
         conversations: ConversationList,
         presets: PresetList,
         traces: Traces,
+        memory: Memory,
         transfers: Transfers,
         parent: QObject,
     ) -> None:
@@ -61,6 +63,7 @@ class ConversationImports(QObject):
         self._conversations = conversations
         self._presets = presets
         self._traces = traces
+        self._memory = memory
         self._start = partial(transfers.start, is_import=True)
 
     def look_into(self, path: Path) -> None:
@@ -116,7 +119,7 @@ class ConversationImports(QObject):
             contents = await asyncio.to_thread(reader.contents)
             if transfer.is_cancelled:
                 return None
-            if contents.listed or contents.presets or contents.folders:
+            if contents.listed or contents.presets or contents.folders or contents.facts:
                 return contents
             if contents.damaged:
                 self.refused.emit(f"Nothing in {path.name} can be read: {contents.damaged[0]}.")
@@ -185,7 +188,10 @@ class ConversationImports(QObject):
         finally:
             self._list(arrived)
         self._presets.take_new(contents.presets)
+        facts = self._memory.take_new(contents.facts)
+        memory = f"{counted(facts, 'fact')} added to the memory." if facts else ""
         if not listed:
+            transfer.outcome = memory
             return
         traces = await self._take_traces(contents, imported, transfer)
         total = counted(len(listed), "conversation")
@@ -194,7 +200,7 @@ class ConversationImports(QObject):
             how = "Cancelled after" if transfer.is_cancelled else "Imported only"
             result = f"{how} {count:,} of {total} from {contents.program}; these stay."
         remainder = replace(contents, left_out=left_out)
-        parts = (result, traces, remainder.left_out_sentence, remainder.damage_sentence)
+        parts = (result, memory, traces, remainder.left_out_sentence, remainder.damage_sentence)
         transfer.outcome = " ".join(filter(None, parts))
 
     def _undo(

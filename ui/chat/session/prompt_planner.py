@@ -15,7 +15,7 @@ from ui.records.conversations import Conversation, ConversationSettings, WhenFul
 from ui.records.messages import ConversationMessage
 from ui.records.pictures import NO_PICTURES, Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
-from ui.records.requests import fitted, prompt_messages, sent_messages
+from ui.records.requests import fitted, prompt_messages, sent_messages, system_texts_of
 from ui.records.runs import LeftOut
 
 
@@ -62,12 +62,13 @@ class PromptPlanner:
         without; ``uncut`` names a message to send whole.
         """
         pictures = await self.pictures(conversation.tree.path_to(message), model)
+        system = system_texts_of(request)
         begun = request.messages[-1].content if request.continues_message else ""
         is_summarized = self.when_full_of(conversation) == "summarize"
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
             summarized = first if is_summarized else ""
-            sent = prompt_messages(messages, settings.system_prompt, begun, summarized, pictures)
+            sent = prompt_messages(messages, system, begun, summarized, pictures)
             return fitted(replace(request, messages=sent), settings, model, without)
 
         fit = await fitted_prompt(

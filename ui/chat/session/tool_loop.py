@@ -21,7 +21,7 @@ from ui.records.pictures import keep_picture
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
 from ui.records.tool_calls import CallProgress, CallResult, Decision, parse_arguments
-from ui.records.tool_choice import approval_of, enabled_tools, engine_tools
+from ui.records.tool_choice import approval_of, engine_tools
 from ui.records.tool_servers import (
     QuestionReply,
     ServerQuestion,
@@ -161,7 +161,7 @@ class ToolLoop(QObject):
                 self.changed.emit(run)
 
     def _enabled_tools(self) -> dict[str, ToolInfo]:
-        return enabled_tools(self._toolbox.servers, self._conversation.tools)
+        return self._toolbox.tools_of(self._conversation)
 
     def _count(self, answer: ConversationMessage) -> int:
         """Return the number of calls since the last question."""
@@ -242,11 +242,12 @@ class ToolLoop(QObject):
                 self.changed.emit(run)
 
         calling = asyncio.ensure_future(
-            self._toolbox.host.call(
+            self._toolbox.call(
                 tool,
                 arguments,
                 lambda done, total, message: update(done=done, total=total, message=message),
                 ask,
+                self._conversation,
             )
         )
         try:

@@ -44,6 +44,7 @@ from ui.records.store import ConversationStore
 from ui.records.tool_choice import ToolsInUse
 from ui.records.variants import Variant
 from ui.stops.stop_lists import StopLists, list_name
+from ui.tools.memory import Memory
 from ui.tools.toolbox import Toolbox
 
 
@@ -110,11 +111,16 @@ class Workspace(QObject):
         self.stop_lists = StopLists(library.preferences, library.choices)
         self.model_selection = ModelSelection(library, self)
         self.conversations = ConversationList(store, self)
+        listed = self.conversations
+        self.memory = Memory(store, toolbox.preferences, listed.folders.all, listed.with_id, self)
+        toolbox.attach_memory(self.memory)
         self.context = ChatContext(engine, store, self.traces, self.models, toolbox)
         self.meter = ContextMeter(self.context, self)
         self.search = Search(store, self)
         self.presets = PresetList(store, self)
-        self.files = ConversationFiles(store, self.conversations, self.presets, self.traces, self)
+        self.files = ConversationFiles(
+            store, self.conversations, self.presets, self.traces, self.memory, self
+        )
         self._edited: Conversation | None = None  # with a draft that is not saved yet
         self._following = Following()
         self._save_draft = QTimer(self, singleShot=True, interval=400)
@@ -400,6 +406,7 @@ class Workspace(QObject):
     def _take_found(self, conversations: list[Conversation], presets: list[Preset]) -> None:
         self.conversations.take_found(conversations)
         self.presets.take_found(presets)
+        self.memory.take_found(self.store.facts())
 
     # -- inside ----------------------------------------------------------------------------
 

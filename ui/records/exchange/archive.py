@@ -35,6 +35,7 @@ from ui.records.codec import (
 )
 from ui.records.conversations import ChosenModel, Conversation, ConversationFolder, Placement
 from ui.records.exchange.contents import FileContents, origin_of
+from ui.records.facts import Fact, fact_from, fact_values
 from ui.records.messages import ConversationMessage, Role, copied
 from ui.records.runs import Run
 from ui.records.titles import title_from_file
@@ -45,14 +46,19 @@ VERSION = 1
 # The beginning of a file; the conversations follow, and ``archive_end`` closes it.
 ARCHIVE_BEGIN = f'{{\n"fullstop_conversations": {VERSION},\n"conversations": ['
 OURS = "Fullstop"
-LISTS = ("conversations", "folders", "presets")
+LISTS = ("conversations", "folders", "presets", "facts")
 
 
-def archive_end(folders: Iterable[ConversationFolder] = (), presets: Iterable[Preset] = ()) -> str:
-    """Return the end of a file, with the folders of its conversations, and with presets."""
+def archive_end(
+    folders: Iterable[ConversationFolder] = (),
+    presets: Iterable[Preset] = (),
+    facts: Iterable[Fact] = (),
+) -> str:
+    """Return the end of a file, with the folders of its conversations, presets and kept facts."""
     parts = {
         "folders": [folder_values(folder) for folder in folders],
         "presets": [preset_values(preset) for preset in presets],
+        "facts": [fact_values(fact) for fact in facts],
     }
     listed = (f',\n"{name}": {json.dumps(of, indent=1)}' for name, of in parts.items() if of)
     return f"\n]{''.join(listed)}\n}}\n"
@@ -103,6 +109,8 @@ def read_archive_item(item: JsonItem, contents: FileContents) -> None:
                 contents.conversations.append(conversation)
             case "folders":
                 contents.folders.append(folder_from(part))
+            case "facts":
+                contents.facts.append(fact_from(part))
             case _:
                 contents.presets.append(preset_from(part))
     except DamagedFile as error:

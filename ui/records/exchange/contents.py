@@ -8,6 +8,7 @@ from engine.wording import counted
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.exchange.pictures import ArchivedPictures
+from ui.records.facts import Fact
 from ui.records.titles import title_from_file
 
 _MAX_NAMED = 5
@@ -37,6 +38,7 @@ class FileContents:
     listed: list[ListedConversation] = field(default_factory=list)
     folders: list[ConversationFolder] = field(default_factory=list)
     presets: list[Preset] = field(default_factory=list)
+    facts: list[Fact] = field(default_factory=list)
     traces: dict[str, str] = field(default_factory=dict)  # names of files, by runs
     pictures: ArchivedPictures = field(default_factory=ArchivedPictures)
     damaged: list[str] = field(default_factory=list)

@@ -5,8 +5,8 @@ questions:
 
     {"path": …, "max_bytes": n, "pictures": folder or null}
         → {"program": …, "listed": [[title, messages, updated_at, origin, folder_id], …],
-           "folders": […], "presets": […], "damaged": [words], "left_out": {kind: count},
-           "unread": [names], "traces": {run: name}}
+           "folders": […], "presets": […], "facts": […], "damaged": [words],
+           "left_out": {kind: count}, "unread": [names], "traces": {run: name}}
     the same with "numbers": [n, …], then {} for each further answer
         → {"conversation": …}               as in our own archive
         → {"left_out": {kind: count}}       of these conversations; there are no more
@@ -44,6 +44,7 @@ from ui.records.exchange.lm_studio import (
 from ui.records.exchange.open_webui import OPEN_WEBUI, read_open_webui
 from ui.records.exchange.other_programs import add_folder
 from ui.records.exchange.pictures import ArchivedPictures
+from ui.records.facts import fact_values
 
 _OF_THE_SYSTEM = (".DS_Store", "Thumbs.db", "desktop.ini")
 _LISTS = ("conversations.json", "conversations-")
@@ -364,6 +365,7 @@ def _contents(reading: ExportReading) -> dict[str, Any]:
         "listed": listed,
         "folders": [folder_values(folder) for folder in contents.folders],
         "presets": [preset_values(preset) for preset in contents.presets],
+        "facts": [fact_values(fact) for fact in contents.facts],
         "damaged": contents.damaged,
         "left_out": contents.left_out,
         "unread": contents.unread,

@@ -15,6 +15,7 @@ from ui.records.codec import folder_from, preset_from
 from ui.records.conversations import Conversation
 from ui.records.exchange.archive import OURS, conversation_from
 from ui.records.exchange.contents import FileContents, ListedConversation
+from ui.records.facts import fact_from
 from ui.records.messages import runs_of
 
 # Named and not imported, because the program itself does not need the module.
@@ -52,6 +53,7 @@ class ExportReader:
         ]
         contents.folders = [folder_from(item) for item in answer.items("folders")]
         contents.presets = [preset_from(item) for item in answer.items("presets")]
+        contents.facts = [fact_from(item) for item in answer.items("facts")]
         contents.damaged = answer.take("damaged", list)
         contents.left_out = Counter(answer.take("left_out", dict))
         contents.unread = answer.take("unread", list)

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QApplication
 
 from engine.files.json_fields import DamagedFile
 from tests.support.answers.said import conversation
+from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.exports import import_all, read_whole
 from ui.chat.session.conversation_files import ConversationFiles
@@ -27,6 +28,7 @@ from ui.records.exchange.archive import (
 from ui.records.messages import ConversationMessage
 from ui.records.run_report import markdown_report
 from ui.records.stop_entries import StopEntry
+from ui.tools.memory import Memory
 
 
 def test_a_conversation_survives_a_file_whole_with_its_versions() -> None:
@@ -152,7 +154,9 @@ def library() -> tuple[ConversationFiles, ConversationList]:
     store = MemoryConversationStore()
     store.save(conversation())
     conversations = ConversationList(store)
-    return ConversationFiles(store, conversations, PresetList(store), Traces()), conversations
+    memory = Memory(store, preferences_state(), lambda: (), lambda _: None)
+    files = ConversationFiles(store, conversations, PresetList(store), Traces(), memory)
+    return files, conversations
 
 
 async def test_exported_conversations_are_imported_beside_the_existing_ones(

@@ -13,6 +13,7 @@ from engine.output.families import Family
 from engine.recording.run_trace import RunTrace
 from engine.stopping.rules import StopRules
 from tests.support.answers.said import FINISHED, conversation, finished_run
+from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from ui.chat.session.conversation_files import ConversationFiles
 from ui.chat.session.conversation_list import ConversationList
@@ -29,6 +30,7 @@ from ui.records.conversations import (
 from ui.records.exchange.contents import FileContents
 from ui.records.messages import ConversationMessage
 from ui.records.stop_entries import StopEntry
+from ui.tools.memory import Memory
 
 _ROOM = 10_000_000
 
@@ -51,7 +53,10 @@ class Computer:
         self.presets = PresetList(self.store)
         self.kept = TraceFiles(folder, most_bytes)
         self.traces = Traces(self.kept)
-        self.files = ConversationFiles(self.store, self.conversations, self.presets, self.traces)
+        self.memory = Memory(self.store, preferences_state(), lambda: (), lambda _: None)
+        self.files = ConversationFiles(
+            self.store, self.conversations, self.presets, self.traces, self.memory
+        )
         self.looked: list[FileContents] = []
         self.said: list[str] = []
         self.files.imports.looked.connect(self.looked.append)
