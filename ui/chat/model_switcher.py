@@ -218,7 +218,7 @@ class ModelRows(QStandardItemModel):
             word, tone = "Loaded", "done"
         elif state.action in ("retry", "restart"):
             word = "Failed"
-        elif found.can_be_loaded and model.need is not None:
+        elif found.can_be_loaded and model.need is not None and model.fit is not Fit.FITS:
             word, _, tone = FITS[model.fit]
         is_plain = found.can_be_loaded and state.tone in ("quiet", "done")
         text = row_facts(found, model.used_at) if is_plain else state.text
@@ -256,7 +256,10 @@ class ModelSwitcher(Popover):
         self.list.setItemDelegate(RowDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
-        self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field
+        # The row below the pointer is the current one, so that Return chooses what looks chosen.
+        self.list.viewport().setAttribute(Qt.WidgetAttribute.WA_Hover, False)
+        self.list.entered.connect(self.list.setCurrentIndex)
+        self.list.setFocusProxy(self.field)  # whose arrow keys move in the list
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.note = label("", "faint", 0.92, is_wrapped=True)
@@ -304,7 +307,7 @@ class ModelSwitcher(Popover):
         screen = self.screen().availableGeometry()
         self.setFixedWidth(min(430, screen.width()))
         row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else 50
-        rows = max(2, min(8, len(self._library.local)))
+        rows = max(2, min(8, len(self._library.every())))
         self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
         self.adjustSize()
 
@@ -350,18 +353,19 @@ class ModelSwitcher(Popover):
         index = self.list.currentIndex()
         return self.rows.at(index.row()) if index.isValid() else None
 
-    def _select(self, row: int) -> None:
-        if row < self.rows.rowCount():
-            self.list.setCurrentIndex(self.rows.index(row, 0))
+    def _select(self, row: int, step: int = 1) -> None:
+        """Select a row, or the next one in this direction that can be chosen."""
+        while 0 <= row < self.rows.rowCount():
+            index = self.rows.index(row, 0)
+            if self.rows.flags(index) & Qt.ItemFlag.ItemIsEnabled:
+                self.list.setCurrentIndex(index)
+                self.list.scrollTo(index)
+                return
+            row += step
 
     def _step(self, step: int) -> None:
-        """Go to the next row that can be chosen; stay at the ends of the list."""
-        count = self.rows.rowCount()
-        row = max(0, min(count - 1, self.list.currentIndex().row() + step))
         self._ask(None)
-        if count:
-            self._select(row)
-            self.list.scrollTo(self.rows.index(row, 0))
+        self._select(self.list.currentIndex().row() + step, step)
 
     # -- intents ---------------------------------------------------------------------------
 

@@ -294,7 +294,8 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #suggestion_card { background: $match_soft; border: 1px solid $line; border-radius: 12px; }
 
-#popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
+#popover { background: $raised; border: 1px solid $strong_line; }
+#popover[is_round="true"] { border-radius: 12px; }
 QProgressBar { background: $groove; border: none; border-radius: 2px; max-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QDialog, QMessageBox { background: $canvas; }

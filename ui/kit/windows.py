@@ -119,12 +119,15 @@ def lay_out_hidden(top: QWidget) -> None:
 
 
 class Popover(QFrame):
-    """A card with round corners that pops up; Tab follows the reading order."""
+    """A card that pops up; Tab follows the reading order."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
-        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+        # X11 may have no compositor: round corners would be black there.
+        is_round = QGuiApplication.platformName() != "xcb"
+        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground, is_round)
+        self.setProperty("is_round", is_round)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the style sheet's card, which Qt leaves out where the background is translucent."""

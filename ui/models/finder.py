@@ -27,7 +27,7 @@ from engine.library.hub_models import (
     with_needs,
 )
 from engine.library.memory_need import USUAL_CONTEXT, Fit, Memory, MemoryNeed
-from engine.library.suggestions import WRITTEN_ON, suggestions
+from engine.library.suggestions import suggestions
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence, counted, format_size
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
@@ -80,7 +80,7 @@ class HubResult:
         if model.downloads:
             facts.append(_downloads(model.downloads))
         if model.updated is not None:
-            facts.append(model.updated.isoformat())
+            facts.append(f"updated {model.updated.isoformat()}")
         return [*facts, *filter(None, (model.license, "gated" if model.is_gated else ""))]
 
 
@@ -396,8 +396,6 @@ def list_summary(finder: Finder) -> str:
     count = len(finder.results)
     if finder.stage == "asking":
         return "Searching…"
-    if finder.is_suggesting:
-        return f"chosen on {WRITTEN_ON.isoformat()}"
     first = "the first " if finder.has_more else ""
     if finder.left_out:
         return f"{count:,} of {first}{counted(count + finder.left_out, 'model')}"

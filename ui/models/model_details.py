@@ -243,7 +243,9 @@ class ModelDetails(QFrame):
         self._rule.setVisible(is_shown)
         if is_shown and card is not self._shown_card:  # showing it scrolls to its beginning
             self._shown_card = card
-            self.card.show_markdown(card.text)
+            title, _, rest = card.text.lstrip().partition("\n")
+            is_named = title.startswith("# ") and card.name.rpartition("/")[2] in title
+            self.card.show_markdown(rest if is_named else card.text)
         text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."

@@ -276,12 +276,16 @@ class ModelEntries(QAbstractListModel):
         )
 
     def _fit(self, entry: Entry, state: EntryState) -> tuple[str, str, Tone] | None:
-        """Return whether a model that is not loaded fits; None where it does and is here."""
+        """Return whether a model fits; None if that is expected."""
         if entry.local is not None:
             is_tight = entry.local.fit is not Fit.FITS and state.action == "load"
             return FITS[entry.local.fit] if is_tight else None
         is_offered = entry.hub is not None and state.action in ("get", "")
-        return fit_state(entry.hub, self._finder.memory) if entry.hub and is_offered else None
+        if entry.hub is None or not is_offered:
+            return None
+        shown = fit_state(entry.hub, self._finder.memory)
+        is_expected = self._finder.is_suggesting and shown == FITS[Fit.FITS]
+        return None if is_expected else shown
 
     def _note(self, entry: Entry) -> str:
         """Return the text beside the title: the use of a model, or a newer version."""

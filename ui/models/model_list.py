@@ -8,7 +8,7 @@ from PySide6.QtGui import (
     QMouseEvent,
     QPainter,
 )
-from PySide6.QtWidgets import QAbstractItemView, QListView, QStyle, QStyleOptionViewItem
+from PySide6.QtWidgets import QAbstractItemView, QListView, QStyleOptionViewItem
 
 from ui.kit import icons
 from ui.kit.rows import Index, RowDelegate
@@ -65,21 +65,18 @@ class _EntryDelegate(RowDelegate):
             painter.setBrush(QColor(colors.accent))
             painter.drawRoundedRect(track, 1.5, 1.5)
         if state.action:
-            is_chosen = bool(option.state & QStyle.StateFlag.State_Selected)
-            self._draw_button(painter, button_area(row), state, is_chosen=is_chosen)
+            self._draw_button(painter, button_area(row), state)
         painter.restore()
 
-    def _draw_button(
-        self, painter: QPainter, area: QRect, state: EntryState, *, is_chosen: bool
-    ) -> None:
+    def _draw_button(self, painter: QPainter, area: QRect, state: EntryState) -> None:
         colors, is_hovered = current_theme().colors, area.contains(self._list.pointer)
         ink, ground = colors.text, colors.hover if is_hovered else colors.raised
         if state.action == "get":
-            ink, ground = colors.match, colors.raised if is_chosen else colors.match_soft
+            ink = colors.match
         elif state.action == "loaded":
             ink, ground = colors.tone("done")
         painter.setBrush(QColor(ground))
-        is_lined = state.action not in ("get", "loaded") or is_hovered
+        is_lined = state.action != "loaded" or is_hovered
         painter.setPen(QColor(colors.strong_line) if is_lined else Qt.PenStyle.NoPen)
         radius = area.height() / 2
         painter.drawRoundedRect(QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5), radius, radius)

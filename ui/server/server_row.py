@@ -1,9 +1,11 @@
 """The line of the local server at the foot of the sidebar. Main thread."""
 
-from PySide6.QtWidgets import QFrame, QMenu, QSizePolicy
+from PySide6.QtCore import Signal
+from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtWidgets import QFrame, QSizePolicy
 
-from ui.kit.buttons import IconButton
-from ui.kit.commands import Command, fill_menu
+from ui.kit.buttons import ToggleSwitch, with_keys
+from ui.kit.commands import Command, context_menu
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedButton
 from ui.kit.layouts import row
@@ -16,40 +18,37 @@ _COLORS = {"off": "faint", "on": "done", "failed": "fault"}
 
 
 class ServerRow(QFrame):
-    """Shows the state of the server, who uses it and where it is; a click offers its switch."""
+    """Shows the state of the server, who uses it and where it is, beside its switch."""
+
+    requested = Signal()
 
     def __init__(self, server: LocalServerState) -> None:
         super().__init__()
         self.setObjectName("server_row")
         self._server = server
-        switch = server.switch
         self.state = ElidedButton()
         self.state.setProperty("kind", "row")
         self.state.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        self.details = IconButton("gear", WINDOW_TITLE, size=16, keys="Ctrl+Shift+R")
-        menu = QMenu(self.state)
-        self.state.setMenu(menu)
-        fill_menu(
-            menu,
-            [
-                Command(
-                    "Start Local Server",
-                    lambda: switch.turn(not switch.is_requested),
-                    title=lambda: f"{'Stop' if switch.is_requested else 'Start'} Local Server",
-                ),
-                Command(
-                    "Copy Address",
-                    lambda: copy_text(switch.url),
-                    enabled=lambda: switch.stage == "on",
-                ),
-            ],
-        )
-        line = row((self.state, 1), self.details, spacing=4, margins=(8, 0, 8, 0), on=self)
-        line.addStrut(28)
+        self.state.clicked.connect(self.requested)
+        self.toggle = ToggleSwitch("Start Local Server")
+        self.toggle.clicked.connect(server.switch.turn)
+        line = row((self.state, 1), self.toggle, spacing=4, margins=(8, 0, 12, 0), on=self)
+        line.addStrut(32)
         log = server.log
-        for changed in (switch.changed, server.preferences.changed, log.taken, log.cleared):
+        for changed in (server.switch.changed, server.preferences.changed, log.taken, log.cleared):
             changed.connect(self._refresh)
         self._refresh()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        switch = self._server.switch
+        is_on = switch.stage == "on"
+        commands = [
+            Command(self.toggle.toolTip(), self.toggle.click),
+            Command("Copy Address", lambda: copy_text(switch.url), enabled=lambda: is_on),
+            None,
+            Command(f"{WINDOW_TITLE}…", self.requested.emit),
+        ]
+        context_menu(self, WINDOW_TITLE, commands).popup(event.globalPos())
 
     def _refresh(self) -> None:
         server = self._server.switch
@@ -67,4 +66,8 @@ class ServerRow(QFrame):
         self.state.setText(text)
         self.state.setIcon(themed_icon("mark", _COLORS.get(server.stage, "limit")))
         self.state.setAccessibleName(f"Local server: {server.message or text}")
-        self.state.setToolTip(detail)
+        self.state.setToolTip(f"{detail}\n{with_keys(f'Show {WINDOW_TITLE}', 'Ctrl+Shift+R')}")
+        verb = f"{'Stop' if server.is_requested else 'Start'} Local Server"
+        self.toggle.setChecked(server.is_requested)
+        self.toggle.setToolTip(verb)
+        self.toggle.setAccessibleName(verb)

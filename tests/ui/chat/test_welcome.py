@@ -46,7 +46,7 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     assert size == format_size(suggestion.size_mb * 1_000_000)
     assert took.startswith("about ")
     assert took.endswith(" at 50 Mbit/s")
-    assert suits == "runs well on this Mac"
+    assert suits == "runs well on this computer"
 
     def top(widget: QWidget) -> int:
         return widget.mapTo(window.chat, QPoint()).y()

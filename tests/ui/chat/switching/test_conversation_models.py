@@ -120,7 +120,7 @@ async def test_a_missing_model_is_named_and_others_are_offered(several: SeveralM
     several.workspace.open(first)
     bar, composer = several.window.chat.missing_model, several.window.chat.composer
     await eventually(bar.isVisible)
-    assert bar.sentence.text() == "alpha is not on this Mac."
+    assert bar.sentence.text() == "alpha is not on this computer."
     assert several.header.name.text() == "alpha is gone"
     composer.input.setPlainText("Count from 1 to 3")
     assert not composer.action.isEnabled()
