@@ -133,7 +133,7 @@ class ModelsWindow(OwnWindow):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the chosen model below the list if both would be too narrow side by side."""
         super().resizeEvent(event)
-        is_wide = self.width() >= 760
+        is_wide = self.width() >= 600
         target = Qt.Orientation.Horizontal if is_wide else Qt.Orientation.Vertical
         if self._splitter.orientation() != target:
             self._splitter.setOrientation(target)

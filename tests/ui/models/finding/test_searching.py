@@ -24,7 +24,8 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
     await eventually(lambda: all(one.is_checked for one in finding.finder.results))
     small, large = spoken(finding)
     assert small == (
-        "Qwen small, a/Qwen-small, 4-bit · 4.0 MB, 43k downloads, updated 2026-10-05, mit, fit: Fits, Get"
+        "Qwen small, a/Qwen-small, 4-bit · 4.0 MB, 43k downloads, updated 2026-10-05, mit, "
+        "fit: Fits, Get"
     )
     assert "fit: Too large" in large
     assert "Fits this computer: it needs about" in opened.pick("a/Qwen-small").fit.text()
