@@ -56,6 +56,7 @@ class ConversationActions(QObject):
                 ("Ctrl+Shift+D",),
                 is_single,
             ),
+            None,
             Submenu("Move to Folde&r", lambda: self._folders(chosen())),
             Command(
                 "Arc&hive",
@@ -64,6 +65,7 @@ class ConversationActions(QObject):
                 title=lambda: "Unarc&hive" if _are_archived(chosen()) else "Arc&hive",
             ),
             Submenu(EXPORT, self.exports(chosen)),
+            None,
             Command("&Delete", lambda: workspace.delete(*chosen()), ("Ctrl+Shift+Backspace",)),
         ]
 

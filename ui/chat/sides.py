@@ -33,7 +33,7 @@ from ui.kit.fields import TextArea
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, form, row, scrolling
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.windows import OwnDialog
+from ui.kit.windows import OwnDialog, fit_to_screen, lay_out_hidden
 from ui.records.conversations import ChosenModel
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
@@ -463,8 +463,9 @@ class CompareDialog(OwnDialog):
         area = scrolling(inner, "")
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column((area, 1), self.problem, self.buttons, spacing=11, margins=(22, 18, 22, 16), on=self)
-        available = self.screen().availableGeometry()
-        self.resize(min(500, available.width() - 40), min(560, available.height() * 3 // 4))
+        lay_out_hidden(self)
+        height = inner.sizeHint().height() + self.buttons.sizeHint().height() + 50
+        fit_to_screen(self, 500, height)
         self.form.stops.setFocus()
 
     def show_problem(self, problem: str) -> None:

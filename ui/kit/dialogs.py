@@ -17,14 +17,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.kit import icons
 from ui.kit.commands import Command
-from ui.kit.theme import restyle
+from ui.kit.theme import current_theme, restyle
 from ui.words import THIS_COMPUTER
 
 # All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
 # one loop), and are deleted when they are closed.
 
-_PROGRAM = "Fullstop"
+_PROGRAM, _ICON_PX = "Fullstop", 32
 
 _ALL_FILES = "All files (*)"
 _LAST_FOLDER = "last_chosen_folder"
@@ -46,8 +47,8 @@ def show_error(
     parent: QWidget, text: str, detail: str = "", *, title: str = _PROGRAM
 ) -> QMessageBox:
     """Show an error."""
-    box = show_message(parent, text, detail, title=title)
-    box.setIcon(QMessageBox.Icon.Warning)
+    box = _box(parent, text, detail, title, is_warning=True)
+    box.open()
     return box
 
 
@@ -62,9 +63,7 @@ def confirm(
     prefers_cancel: bool = False,
 ) -> QMessageBox:
     """Ask a question; Cancel and the Escape key do nothing."""
-    box = _box(parent, text, detail, title)
-    if is_warning:
-        box.setIcon(QMessageBox.Icon.Warning)
+    box = _box(parent, text, detail, title, is_warning=is_warning)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
     box.setEscapeButton(cancel)
     box.setDefaultButton(cancel)
@@ -75,6 +74,7 @@ def confirm(
         button.clicked.connect(lambda _=False, run=answer.run: run())
         if position == 0 and not prefers_cancel:
             box.setDefaultButton(button)
+            restyle(button, "kind", "" if answer.is_destructive else "primary")
     box.open()
     return box
 
@@ -132,17 +132,27 @@ def _input(parent: QWidget, title: str, question: str, done: str) -> QInputDialo
     # The dialog's layout sets the dialog's own least width anew, so its label has it.
     (text,) = dialog.findChildren(QLabel)
     text.setMinimumWidth(dialog.fontMetrics().averageCharWidth() * 50)
+    if (layout := dialog.layout()) is not None:
+        layout.setContentsMargins(20, 16, 20, 16)
+        layout.setSpacing(8)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
 
 
-def _box(parent: QWidget, text: str, detail: str, title: str) -> QMessageBox:
+def _box(
+    parent: QWidget, text: str, detail: str, title: str, *, is_warning: bool = False
+) -> QMessageBox:
     box = QMessageBox(parent)
+    if is_warning:
+        icon = icons.icon("fault", current_theme().colors.fault, _ICON_PX)
+        box.setIconPixmap(icon.pixmap(_ICON_PX, _ICON_PX))
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(text)
     box.setInformativeText(detail)
     box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+    if (layout := box.layout()) is not None:
+        layout.setContentsMargins(20, 20, 20, 16)
     return box
 
 

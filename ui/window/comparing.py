@@ -6,7 +6,6 @@ from PySide6.QtCore import QObject
 
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.sides import CompareDialog
-from ui.kit.dialogs import show_message
 from ui.records.variants import Variant
 from ui.window.window_parts import WindowParts
 from ui.words import display_name
@@ -31,11 +30,12 @@ class ComparingAnswers(QObject):
         questions = [message for message in current.conversation.messages if message.run is None]
         draft = composer.text.strip() or ", ".join(f.name for f in composer.attachments.files)
         if current.is_busy:
-            show_message(self._parent, "Wait until the answer is finished.")
+            composer.show_notice("Wait until the answer is finished.")
         elif not self._workspace.model_selection.state.can_answer:
-            show_message(self._parent, "Choose a model first.")
+            composer.show_notice("Choose a model first.")
         elif not draft and not questions:
-            show_message(self._parent, "Type a message first.")
+            composer.show_notice("Type a message first. Both answers are for it.")
+            self._chat.focus_composer()
         else:
             self.dialog = CompareDialog(
                 draft or questions[-1].typed,

@@ -175,18 +175,18 @@ class MessageHandling(QObject):
             label = continue_title(run)
             proceed = view.proceed.click
             entries.append(Command(label, proceed, keys("Continue Answer"), can_answer))
+        fork = partial(self.fork_requested.emit, run)
+        inspect = partial(self.inspector_requested.emit, run)
+        entries += [
+            None,
+            Command("Inspect", inspect, keys("Inspect"), run.is_over),
+            Command("Fork at a Token…", fork, keys("Fork at a Token…"), run.is_over),
+        ]
         if run.finished is not None:
             several = partial(self.several_requested.emit, run)
             label = "Answer Several Times…"
-            entries.append(Command(label, several, keys("Answer Several Times…")))
-        fork = partial(self.fork_requested.emit, run)
-        inspect = partial(self.inspector_requested.emit, run)
-        return [
-            *entries,
-            Command("Fork at a Token…", fork, keys("Fork at a Token…"), run.is_over),
-            None,
-            Command("Inspect", inspect, keys("Inspect"), run.is_over),
-        ]
+            entries.append(Command(label, several, keys(label)))
+        return entries
 
     def _regenerate_with(self, view: AnswerView, folder: Path) -> None:
         self._workspace.model_selection.remember(ChosenModel.of(folder))
