@@ -447,7 +447,7 @@ class CompareDialog(OwnDialog):
         self.buttons.rejected.connect(self.reject)
         line = " ".join(question.split())
         shown = line if len(line) <= 300 else f"{line[:299]}…"
-        inner = column(
+        texts = (
             label(f"“{shown}”", "title", is_wrapped=True),
             label(
                 "The question is answered twice at the same time: with this conversation’s "
@@ -455,10 +455,10 @@ class CompareDialog(OwnDialog):
                 "muted",
                 is_wrapped=True,
             ),
-            self.form,
-            STRETCH,
-            spacing=11,
         )
+        for text in texts:
+            text.setMinimumWidth(420)  # its least height is that of its least width
+        inner = column(*texts, self.form, STRETCH, spacing=11)
         # On a small screen the form does not fit without scrolling.
         area = scrolling(inner, "")
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -1,6 +1,7 @@
 """The dialog of preferences. Main thread."""
 
 import asyncio
+import re
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -14,6 +15,8 @@ from PySide6.QtWidgets import (
     QComboBox,
     QFrame,
     QLabel,
+    QPushButton,
+    QScrollArea,
     QStackedWidget,
     QToolButton,
     QWidget,
@@ -24,11 +27,13 @@ from ui.kit.buttons import Choice, ToggleSwitch, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import confirm
 from ui.kit.fields import NumberField, SearchLineEdit, TextArea
+from ui.kit.html import colored, joined
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, Item, column, row, scrolling
 from ui.kit.tasks import cancel_tasks, restart_task
-from ui.kit.windows import OwnDialog, fit_to_screen, lay_out_hidden
+from ui.kit.theme import current_theme, restyle
+from ui.kit.windows import OwnDialog, fit_to_screen, in_reading_order, lay_out_hidden
 from ui.preferences import (
     APPEARANCE,
     GENERAL,
@@ -165,15 +170,14 @@ class PreferencesDialog(OwnDialog):
         self.buttons = QButtonGroup(self)
         self._rows: list[tuple[QAbstractButton, QWidget]] = []
         self._cards: list[QFrame] = []
-        self.note = label("", "muted")
+        self._names: list[tuple[QLabel, QWidget]] = []  # of settings, each with its row
         self._problem = label("", "fault", 0.95, is_wrapped=True)
         bar, icons = QFrame(), FlowLayout()
         bar.setObjectName("chat_header")
         row((icons, 1), self.search, margins=(12, 8, 16, 8), on=bar)
-        texts = column(self.note, self._problem, margins=(24, 0, 24, 0))
+        texts = row(self._problem, margins=(24, 0, 24, 0))
         column(bar, (self.panes, 1), texts, spacing=0, margins=(0, 0, 0, 12), on=self)
-        for text in (self.note, self._problem):
-            text.hide()
+        self._problem.hide()
         # Build panes in place; reparenting re-polishes the subtree.
         for title, hint in PANES.items():
             button = QToolButton()
@@ -209,10 +213,27 @@ class PreferencesDialog(OwnDialog):
             pane.setFocusPolicy(Qt.FocusPolicy.NoFocus)
             self.panes.addWidget(pane)
             self._rows += [(button, each) for each in rows]
+        self.empty, self._no_result = QWidget(), label("", "title", 1.08)
+        clear = push_button("Clear Search")
+        clear.clicked.connect(self.search.clear)
+        center = Qt.AlignmentFlag.AlignHCenter
+        column(
+            STRETCH,
+            (self._no_result, 0, center),
+            (label("Try another word, such as “theme” or “key”.", "muted"), 0, center),
+            (clear, 0, center),
+            STRETCH,
+            spacing=12,
+            on=self.empty,
+        )
+        self.panes.addWidget(self.empty)
         self.buttons.idClicked.connect(self.panes.setCurrentIndex)
         self.search.textChanged.connect(self._find)
+        self.search.returnPressed.connect(self._jump)
         preferences.keeping_failed.connect(self._show_problem)
         preferences.changed.connect(self._show_values)
+        for each in self.findChildren(QPushButton):
+            each.setAutoDefault(False)  # Return in the search is not for them
         self.show_pane(GENERAL)
         self.panes.setFocus()  # not the search, which is the first control
         lay_out_hidden(self)
@@ -237,21 +258,58 @@ class PreferencesDialog(OwnDialog):
             button.setEnabled(button in found)
         for card in self._cards:
             lines = card.findChildren(QFrame, "setting")
-            card.setVisible(any(not line.isHidden() for line in lines))
-        if found and self.buttons.checkedButton() not in found:
+            shown = [line for line in lines if not line.isHidden()]
+            card.setVisible(bool(shown))
+            for line in shown:  # the first one has no line above it
+                restyle(line, "is_first", line is shown[0])
+        for name, _ in self._names:
+            name.setText(_marked(name.accessibleName(), words))
+        self._no_result.setText(f"No Results for “{text.strip()}”")
+        if not found:
+            self.panes.setCurrentWidget(self.empty)
+        elif (checked := self.buttons.checkedButton()) in found:
+            self.panes.setCurrentIndex(self.buttons.id(checked))
+        else:
             found[0].click()
-        show_text(self.note, "" if found else f"No settings found for “{text}”.")
+
+    def _jump(self) -> None:
+        """Show the first setting found among all of its pane, and enter it."""
+        pane = self.panes.currentWidget()
+        shown = (line for name, line in self._names if name.isVisible() and self.search.text())
+        line = next(shown, None)
+        if line is None or not isinstance(pane, QScrollArea):
+            return
+        self.search.clear()
+        lay_out_hidden(self)
+        pane.ensureWidgetVisible(line, 0, pane.height() // 3)
+        if (control := next(in_reading_order(line), None)) is not None:
+            control.setFocus(Qt.FocusReason.TabFocusReason)
 
     def _setting_rows(self, title: str) -> list[QWidget]:
         rows: list[QWidget] = []
         for preference in declared(Preferences):
             if preference.section == title:
                 control = self.controls[preference.path] = self._control(preference)
-                rows.append(_setting(preference.label, control))
+                rows.append(self._setting(preference.label, control))
                 measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
                 if measured is not None:
-                    rows.append(_setting(f"{preference.label} on disk", measured))
+                    rows.append(self._setting(f"{preference.label} on disk", measured))
         return rows
+
+    def _setting(self, name: str, control: QWidget) -> QWidget:
+        """Return a line of a card: a name with its control at the right, or a text field below."""
+        line, named = QFrame(), label(name)
+        named.setTextFormat(Qt.TextFormat.RichText)  # a search marks the words in it
+        named.setText(_marked(name, []))
+        named.setAccessibleName(name)
+        line.setObjectName("setting")
+        self._names.append((named, line))
+        if isinstance(control, TextArea | RemovableTexts):
+            column(named, control, spacing=8, margins=(16, 10, 16, 12), on=line)
+        else:
+            row(named, STRETCH, control, spacing=16, margins=(16, 6, 12, 6), on=line)
+            line.setMinimumHeight(40)
+        return line
 
     def _control(self, preference: Declaration) -> QWidget:
         """Return a control that changes a preference, and that follows it."""
@@ -315,16 +373,17 @@ def _entry_text(entry: tuple[str, ...]) -> str:
     return " · ".join(entry[:2])  # the later parts are only for the program
 
 
-def _setting(name: str, control: QWidget) -> QWidget:
-    """Return a line of a card: a name with its control at the right, or a text field below."""
-    line, named = QFrame(), label(name)
-    line.setObjectName("setting")
-    if isinstance(control, TextArea | RemovableTexts):
-        column(named, control, spacing=8, margins=(16, 10, 16, 12), on=line)
-    else:
-        row(named, STRETCH, control, spacing=16, margins=(16, 6, 12, 6), on=line)
-        line.setMinimumHeight(40)
-    return line
+def _marked(name: str, words: list[str]) -> str:
+    """Return the HTML of a name with the words of a search marked."""
+    if not words:
+        return joined(name)
+    colors, pattern = current_theme().colors, "|".join(map(re.escape, words))
+    parts = re.split(f"({pattern})", name, flags=re.IGNORECASE)
+    marked = (
+        colored(part, colors.text, colors.found) if at % 2 else part
+        for at, part in enumerate(parts)
+    )
+    return joined(*marked)
 
 
 def _card(rows: list[QWidget]) -> QFrame:
@@ -340,6 +399,8 @@ def _show_if_found(part: QWidget, words: list[str]) -> bool:
     texts = [part.accessibleName()]
     for inner in part.findChildren(QWidget):
         texts.append(inner.accessibleName())
+        if isinstance(inner, QLabel) and inner.textFormat() is Qt.TextFormat.RichText:
+            continue  # a name with marks; its accessible name is without them
         if isinstance(inner, QLabel | QAbstractButton):
             texts.append(inner.text())
         elif isinstance(inner, QComboBox):

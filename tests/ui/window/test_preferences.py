@@ -1,8 +1,9 @@
 from typing import TypeVar
 
 import pytest
-from PySide6.QtCore import QCoreApplication, QEvent
-from PySide6.QtWidgets import QPlainTextEdit, QWidget
+from PySide6.QtCore import QCoreApplication, QEvent, Qt
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QWidget
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
@@ -117,10 +118,17 @@ def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent:
     assert dialog.controls["code_wraps"].isVisible()
     assert not dialog.controls["theme"].isVisible()
     dialog.search.setText("no such thing")
-    assert dialog.note.text() == "No settings found for “no such thing”."
-    dialog.search.clear()
-    assert dialog.note.isHidden()
+    assert dialog.empty.isVisible()
+    assert dialog.empty.findChild(QLabel).text() == "No Results for “no such thing”"
+    dialog.empty.findChild(QPushButton).click()
+    assert not dialog.search.text()
+    assert not dialog.empty.isVisible()
     assert dialog.controls["theme"].isVisible()
+    dialog.search.setText("wrap")
+    QTest.keyClick(dialog.search, Qt.Key.Key_Return)
+    assert not dialog.search.text()
+    assert dialog.buttons.checkedButton().text() == "Appearance"
+    assert dialog.focusWidget() is dialog.controls["code_wraps"]
     dialog.search.setText("lines code")
     dialog.show_pane("Server")  # as the server's window does
     assert dialog.controls["server.port"].isVisible()
