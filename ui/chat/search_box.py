@@ -101,8 +101,8 @@ class SearchResults(QWidget):
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
-        self.count.setContentsMargins(16, 2, 16, 4)
-        chips = column(filters, margins=(12, 0, 12, 6))
+        self.count.setContentsMargins(18, 0, 18, 4)
+        chips = column(filters, margins=(8, 0, 8, 8))
         column(chips, self.count, (self.list, 1), spacing=0, on=self)
         # Whether the user came here from the field by keyboard, and has not chosen a hit yet.
         self._is_entered = False

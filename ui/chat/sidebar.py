@@ -176,7 +176,7 @@ class ConversationView(QListView):
             painter = QPainter(self.viewport())
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(current_theme().colors.accent), 2))
-            painter.drawRoundedRect(self._drop_area.adjusted(7, 2, -7, -2), 8, 8)
+            painter.drawRoundedRect(self._drop_area.adjusted(9, 2, -9, -2), 8, 8)
             painter.end()
 
     def chosen(self) -> list[Conversation]:
@@ -255,7 +255,7 @@ class Sidebar(QFrame):
             label("Archived conversations", "muted", 0.95),
             STRETCH,
             done,
-            margins=(16, 0, 10, 4),
+            margins=(18, 0, 8, 4),
             on=self.archive,
         )
         self.archive.hide()
@@ -275,11 +275,11 @@ class Sidebar(QFrame):
         keys = label(with_keys("", "Ctrl+N").strip(" ()"), "faint", 0.92)
         keys.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         row(STRETCH, keys, margins=(0, 0, 10, 0), on=new)
-        head = row(new, margins=(12, 0, 12, 0))
+        head = row(new, margins=(8, 0, 8, 0))
         head.addStrut(HEAD_PX)
         column(
             head,
-            row(self.search_field, margins=(12, 0, 12, 8)),
+            row(self.search_field, margins=(8, 0, 8, 8)),
             self.archive,
             (self.list, 1),
             (self.results, 1),

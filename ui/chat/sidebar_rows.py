@@ -272,7 +272,7 @@ class ConversationDelegate(RowDelegate):
         if isinstance(row, str):
             painter.setFont(self._font(0.9, QFont.Weight.DemiBold))
             painter.setPen(QColor(current_theme().colors.faint))
-            area: QRect = option.rect.adjusted(16, 0, -16, -5)
+            area: QRect = option.rect.adjusted(18, 0, -18, -5)
             painter.drawText(area, Qt.AlignmentFlag.AlignBottom, row)
             return
         is_hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
@@ -322,7 +322,7 @@ class ConversationDelegate(RowDelegate):
     ) -> None:
         area: QRect = option.rect
         editor.setAccessibleName("Conversation title")
-        editor.setGeometry(area.adjusted(6, 1, -6, -1))
+        editor.setGeometry(area.adjusted(8, 1, -8, -1))
 
 
 def when_text(updated_at: float) -> str:

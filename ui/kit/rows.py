@@ -78,7 +78,7 @@ class RowDelegate(QStyledItemDelegate):
         if content is None:
             return
         colors = current_theme().colors
-        area: QRect = option.rect.adjusted(6 + content.inset_px, 1, -6, -1)
+        area: QRect = option.rect.adjusted(8 + content.inset_px, 1, -8, -1)
         painter.save()
         if content.has_ground:
             icons.draw_row_ground(

@@ -46,7 +46,7 @@ class _EntryDelegate(RowDelegate):
         painter.save()
         icons.draw_row_ground(
             painter,
-            row.adjusted(6, 1, -6, -1),
+            row.adjusted(8, 1, -8, -1),
             option.state,
             colors,
             has_focus=self._list.hasFocus(),

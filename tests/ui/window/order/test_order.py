@@ -144,7 +144,7 @@ async def test_dragging_frames_the_folder_that_takes_the_row(window: MainWindow)
 
     def has_frame(image: QImage, top: QRect, bottom: QRect) -> bool:
         accent = QColor(window.theme.colors.accent)
-        edges = QPoint(top.center().x(), top.top() + 2), QPoint(top.left() + 7, bottom.center().y())
+        edges = QPoint(top.center().x(), top.top() + 2), QPoint(top.left() + 9, bottom.center().y())
         return all(image.pixelColor(edge) == accent for edge in edges)
 
     folder, inside = (view.visualRect(rows.index(row)) for row in (0, 1))
