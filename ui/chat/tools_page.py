@@ -70,10 +70,10 @@ class ToolsPage(QWidget):
         texts = column(title, about, (self.add, 0, left), spacing=4)
         row((badge, 0, top), (texts, 1), spacing=12, margins=12, on=self._empty)
         column(
-            row((self._hint, 1), margins=(16, 16, 16, 0)),
+            row((self._hint, 1), margins=(16, 16, 16, 12)),
             row((self._empty, 1), margins=(16, 0, 16, 0)),
+            row(self.more, self.attach, STRETCH, self.manage, spacing=8, margins=(16, 0, 16, 16)),
             (self._scroll, 1),
-            row(self.attach, STRETCH, self.more, self.manage, spacing=8, margins=(16, 8, 16, 16)),
             spacing=0,
             on=self,
         )

@@ -311,7 +311,7 @@ def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
     form.setCellPadding(style.px(7))
     form.setCellSpacing(0)
     form.setTopMargin(top_px)
-    form.setBottomMargin(style.gap_px)
+    form.setBottomMargin(style.px(2))  # the next block has a gap above it
     form.setLeftMargin(blocks.indent_px)
     form.setHeaderRowCount(1)
     return form
@@ -330,15 +330,18 @@ def _write_cell(
         block.setLineHeight(120, kinds.ProportionalHeight.value)
     else:  # the letters of another font, as of emoji, do not move the base line
         block.setLineHeight(1.2 * QFontMetricsF(style.font).lineSpacing(), kinds.FixedHeight.value)
-    inline = InlineWriter(cursor, style, pictures)
+    inline = InlineWriter(cursor, style, pictures, has_large_formulas=True)
     form = inline.plain()
     if cell.type == "th_open":
         form.setFontWeight(QFont.Weight.DemiBold)
-        look = table_cell.format()
-        look.setBackground(QBrush(QColor(style.colors.code)))
-        table_cell.setFormat(look)
     cursor.setBlockFormat(block)
     cursor.setBlockCharFormat(form)
+    look = table_cell.format()  # Qt keeps it in the block's format of characters
+    if cell.type == "th_open":
+        look.setBackground(QBrush(QColor(style.colors.code)))
+    else:
+        look.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+    table_cell.setFormat(look)
     inline.write(text, form)
 
 
@@ -414,6 +417,10 @@ class MarkdownWriter:
             self._state.is_after_note &= token.type == "footnote_reference_open"
         match token.type:
             case "paragraph_open":
+                image = self._inline.remote_picture(tokens[at + 1])
+                if image is not None:
+                    self._picture(image)
+                    return at + 3
                 is_close = blocks.mark is not None and blocks.is_close
                 blocks.begin(4 if is_close else 9, text=tokens[at + 1].content)
                 self._inline.write(tokens[at + 1], self._inline.plain())
@@ -489,6 +496,23 @@ class MarkdownWriter:
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px
         self._blocks.decorations.append(Decoration("formula", here, here, left, width_px=width))
+
+    def _picture(self, image: Token) -> None:
+        """Write the card of a picture that is not loaded."""
+        blocks, style = self._blocks, self._style
+        blocks.begin_waiting_mark()
+        if self._state.is_first:
+            blocks.begin_below_the_top()
+        blocks.begin(10)
+        form = blocks.cursor.blockFormat()
+        form.setTopMargin(form.topMargin() + style.code_foot_px)
+        form.setBottomMargin(style.code_foot_px + style.gap_px)
+        form.setLeftMargin(blocks.indent_px + style.code_pad_px)
+        form.setRightMargin(style.code_pad_px)
+        blocks.cursor.setBlockFormat(form)
+        here = blocks.cursor.position()
+        self._inline.write_picture_card(image)
+        blocks.decorations.append(Decoration("picture", here, here, blocks.indent_px))
 
     def _rule(self) -> None:
         self._blocks.begin(12)

@@ -6,7 +6,7 @@ from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor, QTextD
 
 from ui.kit.markdown.block_writer import MarkdownWriter, WriterState
 from ui.kit.markdown.parser import closed_tokens, parse, prepared
-from ui.kit.markdown.pictures import Pictures
+from ui.kit.markdown.pictures import Drawn, Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle
 
 
@@ -40,6 +40,11 @@ class GrowingText:
         """Add more text; ``write`` writes it."""
         self.source += text
         self._tail += text
+
+    def show_loaded(self, address: str, shown: Drawn | str) -> None:
+        """Show the picture of an address, or how loading goes."""
+        self._pictures.loaded[address] = shown
+        self.show(self.source)
 
     def fold(self, number: int) -> None:
         """Fold a part, or open a folded one."""

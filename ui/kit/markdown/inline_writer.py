@@ -1,6 +1,7 @@
 """Writes inline text of Markdown: emphasis, code, links, boxes and formulas."""
 
 from markdown_it.token import Token
+from PySide6.QtCore import QUrl
 from PySide6.QtGui import QBrush, QColor, QFont, QTextCharFormat, QTextCursor, QTextFormat
 
 from ui.kit.labels import plain_tooltip
@@ -11,6 +12,7 @@ from ui.kit.markdown.style import MarkdownStyle
 NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
+PICTURE_PREFIX = "#picture-"
 LINE_SEPARATOR = "\u2028"
 ARROWS = {False: "▸", True: "▾"}
 # The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
@@ -33,11 +35,14 @@ class InlineWriter:
         style: MarkdownStyle,
         pictures: Pictures,
         available_px: float = 0.0,
+        *,
+        has_large_formulas: bool = False,
     ) -> None:
         self._cursor = cursor
         self._style = style
         self._pictures = pictures
         self._available_px = available_px
+        self._has_large_formulas = has_large_formulas
 
     def plain(self) -> QTextCharFormat:
         """Return the format of plain text."""
@@ -85,7 +90,8 @@ class InlineWriter:
                 case "footnote_ref":
                     self._write_reference(str(child.meta["label"]), now)
                 case "math_inline" | "math_inline_double":
-                    self.write_formula(child, now, is_display=child.type == "math_inline_double")
+                    is_display = self._has_large_formulas or child.type == "math_inline_double"
+                    self.write_formula(child, now, is_display=is_display)
                 case _:
                     self._cursor.insertText(child.content, now)
 
@@ -127,29 +133,59 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show a picture of the text itself; of others a card with the address: none is loaded."""
+        """Show a picture of the text itself, or one that was loaded; of others, the address."""
         target = str(token.attrGet("src") or "")
+        shown = self._pictures.loaded.get(target)
         if _is_data(target):
             shown = picture(target, self._style.em)
-            if shown is not None:
-                accessible_name = token.content or "Picture"
-                self._insert(shown, f"picture:{hash(target)}", accessible_name, accessible_name)
-                return
+        if isinstance(shown, Drawn):
+            accessible_name = token.content or "Picture"
+            source = accessible_name if _is_data(target) else _image_source(token)
+            self._insert(shown, f"picture:{hash(target)}", source, accessible_name)
+            return
         title = token.attrGet("title")
-        end = f' "{title}")' if title else ")"
-        source = f"![{token.content}]({target}{end}"
         if _is_data(target):
             target = "cannot be shown"
         else:
-            form = self._linked(form, target)
-            form.setToolTip(plain_tooltip(f"This picture is not loaded from {target}"))
+            can_load = _is_remote(target)
+            form = self._linked(form, _loading(target) if can_load else target)
+            verb = "Load the picture" if can_load else "This picture is not loaded"
+            form.setToolTip(plain_tooltip(f"{verb} from {target}"))
         form.setForeground(QBrush(QColor(self._style.colors.muted)))
         form.setBackground(QBrush(QColor(self._style.colors.sunken)))
         form.setFontUnderline(False)
-        form.setProperty(SOURCE_PROPERTY, source)
+        form.setProperty(SOURCE_PROPERTY, _image_source(token))
         name = f"Picture: {token.content}" if token.content else "Picture"
         card = " · ".join(filter(None, (name, target, str(title or ""))))
         self._cursor.insertText(f"\u00a0{card}\u00a0", form)
+
+    def remote_picture(self, inline: Token) -> Token | None:
+        """Return the picture of an address that is all of a paragraph and is not loaded."""
+        children = inline.children or []
+        if len(children) != 1 or children[0].type != "image":
+            return None
+        target = str(children[0].attrGet("src") or "")
+        is_shown = isinstance(self._pictures.loaded.get(target), Drawn)
+        return children[0] if _is_remote(target) and not is_shown else None
+
+    def write_picture_card(self, image: Token) -> None:
+        """Write the lines of a card: the picture's name, its address, and a link that loads it."""
+        target, rest = str(image.attrGet("src") or ""), self.plain()
+        name = QTextCharFormat(rest)
+        name.setFontWeight(QFont.Weight.DemiBold)
+        name.setProperty(SOURCE_PROPERTY, _image_source(image))
+        self._cursor.insertText(image.content or "Picture", name)
+        rest.setProperty(SOURCE_PROPERTY, "")  # the source is copied once
+        link = self._linked(QTextCharFormat(rest), _loading(target))
+        rest.setForeground(QBrush(QColor(self._style.colors.muted)))
+        rest.setToolTip(plain_tooltip(target))
+        address = target.partition("://")[2] or target
+        self._cursor.insertText(f"{LINE_SEPARATOR}{address.partition('?')[0]}", rest)
+        self._cursor.insertText(LINE_SEPARATOR, rest)
+        state = self._pictures.loaded.get(target, "")
+        if isinstance(state, str) and state:
+            self._cursor.insertText(f"{state}  ", rest)
+        self._cursor.insertText("Load Picture", link)
 
     def _write_reference(self, label: str, form: QTextCharFormat) -> None:
         form = self._linked(form, NOTE_PREFIX + label)
@@ -211,6 +247,21 @@ class InlineWriter:
 def _pop(stack: list[QTextCharFormat]) -> None:
     if len(stack) > 1:  # a tag may end in a link that it began before
         stack.pop()
+
+
+def _loading(target: str) -> str:
+    """Return the link that loads a picture."""
+    return PICTURE_PREFIX + bytes(QUrl.toPercentEncoding(target).data()).decode()
+
+
+def _image_source(image: Token) -> str:
+    title = image.attrGet("title")
+    end = f' "{title}")' if title else ")"
+    return f"![{image.content}]({image.attrGet('src')}{end}"
+
+
+def _is_remote(target: str) -> bool:
+    return target.startswith(("https://", "http://"))
 
 
 def _is_data(target: str) -> bool:

@@ -1,7 +1,7 @@
 """Formulas and pictures that are drawn within lines of text. Main thread.
 
-Everything is drawn at the pixels of the screen, so that it is sharp on any. Nothing is loaded: a
-picture is in the text itself.
+Everything is drawn at the pixels of the screen, so that it is sharp on any. A picture is in the
+text itself, or the user has loaded it.
 """
 
 import base64
@@ -137,6 +137,11 @@ def picture(address: str, em: float) -> Drawn | None:
         content = base64.b64decode(re.sub(r"\s", "", data["bytes"]), validate=True)
     except ValueError:
         return None
+    return drawn_picture(content, em)
+
+
+def drawn_picture(content: bytes, em: float) -> Drawn | None:
+    """Return the picture in a file's bytes; None if it cannot be shown."""
     image = decoded_image(content, QSizeF(em * 40, em * 28))
     if image is None:
         return None
@@ -202,6 +207,8 @@ class Pictures(QPyTextObject):
     def __init__(self, document: QTextDocument) -> None:
         super().__init__(document)
         self._drawn: dict[str, Drawn] = {}
+        # The pictures of addresses that the user has loaded, or how loading goes.
+        self.loaded: dict[str, Drawn | str] = {}
         image = QTextFormat.ObjectTypes.ImageObject.value
         document.documentLayout().registerHandler(image, self)
 

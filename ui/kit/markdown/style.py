@@ -131,7 +131,7 @@ class MarkdownStyle:
 class Decoration:
     """Something painted beneath the text from one document position to another."""
 
-    kind: Literal["code", "quote", "rule", "table", "formula"]
+    kind: Literal["code", "quote", "rule", "table", "formula", "picture"]
     start: int
     end: int
     left_px: float = 0.0
@@ -180,8 +180,10 @@ class Decorations:
         else:
             top = self._block_area(decoration.start).top()
             bottom = self._block_area(decoration.end).bottom()
-        if decoration.kind == "code":
-            top, bottom = top - self._style.code_head_px, bottom + self._style.code_foot_px
+        if decoration.kind in ("code", "picture"):
+            is_code = decoration.kind == "code"
+            top -= self._style.code_head_px if is_code else self._style.code_foot_px
+            bottom += self._style.code_foot_px
         return QRectF(decoration.left_px, top, width - decoration.left_px, bottom - top)
 
     def _table_area(self, decoration: Decoration, width: float) -> QRectF:
@@ -212,17 +214,22 @@ class Decorations:
                 painter.setPen(QPen(QColor(style.colors.line), 1))
                 middle = round(area.center().y()) + 0.5
                 painter.drawLine(QPointF(area.left(), middle), QPointF(area.right(), middle))
+            case "picture":
+                self._paint_ground(painter, area)
             case "code":
                 self._paint_card(painter, decoration, area)
             case _:
                 pass
 
-    def _paint_card(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
-        style = self._style
-        painter.setPen(QPen(QColor(style.colors.line), 1))
-        painter.setBrush(QColor(style.colors.code))
+    def _paint_ground(self, painter: QPainter, area: QRectF) -> None:
+        painter.setPen(QPen(QColor(self._style.colors.line), 1))
+        painter.setBrush(QColor(self._style.colors.code))
         outline = QRectF(area.toAlignedRect()).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.drawRoundedRect(outline, 9, 9)
+
+    def _paint_card(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
+        style = self._style
+        self._paint_ground(painter, area)
         painter.setFont(code_head_font(style.font))
         painter.setPen(QColor(style.colors.muted))
         pad = style.code_pad_px

@@ -4,8 +4,9 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
 from PySide6.QtGui import (
@@ -28,12 +29,28 @@ from ui.kit.icon_engine import themed_icon
 from ui.kit.markdown.block_writer import TAB_CHARS
 from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
-from ui.kit.markdown.inline_writer import FOLD_PREFIX, NOTE_PREFIX, REFERENCE_PREFIX
+from ui.kit.markdown.inline_writer import (
+    FOLD_PREFIX,
+    NOTE_PREFIX,
+    PICTURE_PREFIX,
+    REFERENCE_PREFIX,
+)
+from ui.kit.markdown.pictures import MAX_PICTURE_BYTES, Drawn, drawn_picture
 from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, code_head_font
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme
 
+if TYPE_CHECKING:
+    from PySide6.QtNetwork import QNetworkReply
+
 BAR_PX = 9
+_LOADING_MS = 20_000  # without any byte of a picture
+
+
+def _address(link: QUrl) -> str:
+    """Return the address of the picture that a link loads; empty for another link."""
+    decoded = f"#{link.fragment(QUrl.ComponentFormattingOption.FullyDecoded)}"
+    return decoded.removeprefix(PICTURE_PREFIX) if decoded.startswith(PICTURE_PREFIX) else ""
 
 
 def warm_up(text: str) -> None:
@@ -243,7 +260,7 @@ class MarkdownView(FlowText):
     def link_targets(self) -> list[str]:
         """Return where the links of the text lead, in their order."""
         targets = link_targets(self.document())
-        return [target for target in targets if not target.startswith(FOLD_PREFIX)]
+        return [_address(QUrl(one)) or one for one in targets if not one.startswith(FOLD_PREFIX)]
 
     def set_markdown(self, text: str) -> None:
         """Show another text, which is complete."""
@@ -475,6 +492,9 @@ class MarkdownView(FlowText):
             self._text.fold(int(name.removeprefix(FOLD_PREFIX)))
             self._show_rewritten()
             return
+        if address := _address(url):
+            self._load_picture(address)
+            return
         if not name.startswith((NOTE_PREFIX, REFERENCE_PREFIX)):
             self.link_chosen.emit(url)
             return
@@ -482,6 +502,27 @@ class MarkdownView(FlowText):
         position = anchor_position(self.document(), f"#{decoded}")
         if position is not None:
             self.scroll_to(position)
+
+    def _load_picture(self, address: str) -> None:
+        from PySide6.QtNetwork import QNetworkAccessManager, QNetworkRequest  # most texts have none
+
+        request = QNetworkRequest(QUrl(address))
+        request.setTransferTimeout(_LOADING_MS)
+        reply = QNetworkAccessManager(self).get(request)
+        reply.downloadProgress.connect(
+            lambda got, _: reply.abort() if got > MAX_PICTURE_BYTES else None
+        )
+        reply.finished.connect(partial(self._show_loaded, address, reply))
+        self._show_state(address, "Loading…")
+
+    def _show_loaded(self, address: str, reply: "QNetworkReply") -> None:
+        shown = drawn_picture(bytes(reply.readAll().data()), self._style.em)
+        reply.manager().deleteLater()
+        self._show_state(address, shown or "Could not be loaded.")
+
+    def _show_state(self, address: str, shown: Drawn | str) -> None:
+        self._text.show_loaded(address, shown)
+        self._show_rewritten()
 
     # -- copy buttons ----------------------------------------------------------------------
 

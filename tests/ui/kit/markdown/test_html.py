@@ -3,13 +3,16 @@
 import base64
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRect, Qt, QUrl
 from PySide6.QtGui import QColor, QImage, QTextBlock
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from tests.ui.driving import eventually
 from tests.ui.kit.markdown.views import shown, streamed
-from ui.kit.flow_text import Highlight
+from ui.kit.flow_text import Highlight, link_targets
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
 
@@ -175,9 +178,30 @@ def test_no_other_picture_is_loaded_or_lost(
     is_source = address.startswith(("data:text", "file:"))
     shown_address = "cannot be shown" if address.startswith("data:") else address
     card = f" Picture: alt · {shown_address} "
-    assert view.toPlainText() == (source if is_source else card)
+    if address.startswith("http:"):
+        card = "alt\nexample.org/a.png\nLoad Picture"
+    assert view.toPlainText().lstrip("\n") == (source if is_source else card)
     view.selectAll()
     assert view.createMimeDataFromSelection().text() == source
+
+
+async def test_remote_picture_is_loaded_on_a_click(theme: Theme, qapp: QApplication) -> None:
+    async def answer(request: web.Request) -> web.Response:
+        if request.path != "/cat.png":
+            raise web.HTTPNotFound
+        return web.Response(body=base64.b64decode(png(40, 20).partition(",")[2]))
+
+    application = web.Application()
+    application.router.add_get("/{name}", answer)
+    async with TestServer(application) as site:
+        address, missing = str(site.make_url("/cat.png")), str(site.make_url("/gone.png"))
+        view = shown(theme, qapp, f"![cat]({address})\n\n![gone]({missing})")
+        assert view.link_targets() == [address, missing]
+        for link in link_targets(view.document()):
+            view.anchorClicked.emit(QUrl(link))
+        await eventually(lambda: "\ufffc" in view.toPlainText() and "not be" in view.toPlainText())
+    assert view.toPlainText().endswith("Could not be loaded.  Load Picture")
+    assert view.shown_text().split() == [f"![cat]({address})", f"![gone]({missing})"]
 
 
 def test_bar_of_a_long_quote_is_painted_in_every_part(theme: Theme, qapp: QApplication) -> None:
