@@ -18,7 +18,7 @@ from engine.wording import as_sentence
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.labels import label, show_text
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.markdown.document_page import DocumentPage
 from ui.kit.theme import restyle
 from ui.models.downloads import Download
@@ -64,12 +64,13 @@ class ModelDetails(QFrame):
         self.pin = QCheckBox("Pin")
         self.pin.setToolTip("Keeps the model in memory")
         self._acting = (self.primary, self.unload, self.update_button, self.dismiss, self.pin)
-        self.page = QPushButton("Open Model Page")
+        self.page = push_button("Open Model Page", kind="link")
         self.more = IconButton("more", "More actions")
         self.more.setMenu(QMenu(self.more))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.template = push_button("", kind="link")
-        self.template.setProperty("is_flush", True)
+        for link in (self.template, self.page):
+            link.setProperty("is_flush", True)
         self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
         self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
@@ -102,17 +103,20 @@ class ModelDetails(QFrame):
             self.problem,
             self.fit,
             self.gated,
-            row(*self._acting, self.page, STRETCH, self.more, spacing=8),
+            row(*self._acting, STRETCH, self.more, spacing=8),
             self.then,
             (self.template, 0, Qt.AlignmentFlag.AlignLeft),
+            (self.page, 0, Qt.AlignmentFlag.AlignLeft),
             self._rule,
             (self.card, 1),
             self.card_note,
             (None, 0),
             spacing=8,
+            margins=(16, 8, 24, 16),
             on=self._inner,
         )
-        column((self._inner, 1), margins=(16, 8, 24, 16), on=self)
+        column(scrolling(self._inner, "About the model", goes_sideways=False), on=self)
+        self.setMinimumWidth(280)  # its buttons
 
     def _connect_signals(self) -> None:
         self.primary.clicked.connect(lambda: self.action_requested.emit(self.entry))

@@ -172,7 +172,7 @@ class ModelsWindow(OwnWindow):
         self.empty.setContentsMargins(16, 16, 16, 16)
         more = row(16, self.more, 16)
         column((self.list, 1), self.empty, more, (None, 0), margins=(8, 0, 0, 8), on=left)
-        self._splitter = QSplitter(Qt.Orientation.Vertical)
+        self._splitter = QSplitter()
         self._splitter.setChildrenCollapsible(False)
         self._splitter.addWidget(left)
         self._splitter.addWidget(self.details)
@@ -196,6 +196,9 @@ class ModelsWindow(OwnWindow):
             spacing=0,
             on=self,
         )
+        # Until they are needed: the first size of the window has no room for all of them.
+        for part in (self._narrowing, self.outcome, self._problem_bar, self.empty, self.more):
+            part.hide()
 
     def _connect_signals(self) -> None:
         library, finder, upkeep = self._library, self.finder, self.upkeep
