@@ -238,6 +238,7 @@ class Sidebar(QFrame):
     """Creates, opens, finds and organizes conversations; every change can be undone."""
 
     writing_requested = Signal()
+    changing = Signal()  # before it is shown or hidden
     opened = Signal()
     closed = Signal()
 
@@ -297,6 +298,7 @@ class Sidebar(QFrame):
         return super().minimumSizeHint().expandedTo(QSize(200, 0))
 
     def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
+        self.changing.emit()
         super().setVisible(is_visible)
         (self.opened if is_visible else self.closed).emit()
 

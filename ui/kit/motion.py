@@ -12,9 +12,9 @@ _DURATION_MS = 150
 _STEP_MS, _STEPS = 40, 45  # of a shimmer, and how many a pass over the widget takes
 
 
-def slide_in(widget: QWidget) -> None:
-    """Move a widget in from the right, inside the one around it."""
-    if not current_theme().has_motion:
+def slide(widget: QWidget, offset_px: int) -> None:
+    """Move a widget to its place from a distance to the right (negative: to the left) of it."""
+    if not (offset_px and current_theme().has_motion):
         return
     only_own = Qt.FindChildOption.FindDirectChildrenOnly
     earlier = widget.findChild(QPropertyAnimation, options=only_own)
@@ -23,9 +23,10 @@ def slide_in(widget: QWidget) -> None:
         earlier.stop()  # which deletes it
     sliding = QPropertyAnimation(widget, b"pos", widget)
     sliding.setDuration(_DURATION_MS)
-    sliding.setStartValue(end + QPoint(widget.width(), 0))
+    sliding.setStartValue(end + QPoint(offset_px, 0))
     sliding.setEndValue(end)
     sliding.setEasingCurve(QEasingCurve.Type.OutCubic)
+    sliding.finished.connect(widget.updateGeometry)  # the layout may have moved its place
     sliding.start(QPropertyAnimation.DeletionPolicy.DeleteWhenStopped)
 
 

@@ -321,6 +321,9 @@ class MainWindow(WindowParts):
         for column in (self.sidebar, self.pane):
             column.opened.connect(partial(self._fit_columns, column))
             column.closed.connect(partial(self._close_column, column))
+            column.changing.connect(self.chat.note_place)
+            column.opened.connect(self.chat.slide_to_place)
+            column.closed.connect(self.chat.slide_to_place)
         chips = (self.chat.composer.stops, self.chat.composer.settings, self.chat.composer.tools)
         for chip, (_, page, _) in zip(chips, self.pane.pages, strict=True):
             chip.clicked.connect(partial(self.pane.toggle, page))

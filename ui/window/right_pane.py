@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import IconButton
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.motion import slide_in
+from ui.kit.motion import slide
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import move_focus
 
@@ -29,6 +29,7 @@ Page = tuple[str, QWidget, Callable[[], object]]
 class RightPane(QDockWidget):
     """Shows one of several pages; can be closed and detached."""
 
+    changing = Signal()  # before it is shown or hidden
     opened = Signal()  # also by being attached again
     closed = Signal()
     left = Signal()  # the keyboard goes back to the message
@@ -92,9 +93,10 @@ class RightPane(QDockWidget):
         is_opened = is_visible and not self.isVisible()
         focused = QApplication.focusWidget()
         had_focus = focused is not None and self.isAncestorOf(focused)
+        self.changing.emit()
         super().setVisible(is_visible)
         if is_opened and not self.isFloating():
-            slide_in(self.widget())
+            slide(self.widget(), self.widget().width())
         (self.opened if is_visible else self.closed).emit()
         if had_focus and not is_visible:
             self.left.emit()

@@ -7,7 +7,7 @@ from pytestqt.qtbot import QtBot
 
 from ui.kit.buttons import UndoBar
 from ui.kit.labels import label
-from ui.kit.motion import Shimmer, fade, slide_in
+from ui.kit.motion import Shimmer, fade, slide
 from ui.kit.theme import Theme
 
 
@@ -23,7 +23,7 @@ def test_movements_end_in_place_and_are_off_with_reduced_motion(
     shimmer = Shimmer(inside)
     around.show()
     inside.move(10, 5)
-    slide_in(inside)
+    slide(inside, 30)
     assert (inside.pos() != QPoint(10, 5)) == has_motion
     shimmer.show_active(True)
     assert shimmer.isVisible() == has_motion

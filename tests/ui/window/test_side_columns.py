@@ -1,8 +1,10 @@
 """The sidebar and the stop panel beside the chat, and the layout that the next start restores."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QPoint, QPropertyAnimation
 
 from engine.engine import Engine
 from tests.support.shown import main_window, shown
@@ -154,3 +156,20 @@ async def test_restored_sidebar_gives_way_on_a_smaller_screen(
         assert other.sidebar.isHidden()
         assert other.pane.isVisible()
         assert other.minimumSizeHint().width() <= 820
+
+
+async def test_chat_slides_at_its_final_width_beside_the_pane(window: MainWindow) -> None:
+    window.resize(1600, 900)
+    chat = window.chat
+    await eventually(lambda: chat.width() > 1200)
+    for change in (window.chat.header.pane.click, window.pane.leave, window.sidebar.toggle):
+        before_px, widths = chat._left_px, set[int]()
+        change()
+        assert chat._left_px == before_px, "the movement begins where the column was"
+        while chat.findChildren(QPropertyAnimation):
+            widths.add(chat.composer.width())
+            await asyncio.sleep(0.01)
+        assert widths == {chat.composer.width()}
+        left = chat.composer.mapTo(chat, QPoint()).x()
+        assert abs(chat.width() - chat.composer.width() - 2 * left) <= 1
+        assert abs(chat._left_px - before_px) >= 100
