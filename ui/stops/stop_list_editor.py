@@ -49,7 +49,7 @@ from ui.kit.buttons import IconButton, UndoBar, push_button
 from ui.kit.commands import Command, Entry, Submenu, context_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
-from ui.kit.labels import ElidedButton, ElidedLabel, clear_layout, label
+from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import escape_mnemonics
 from ui.kit.rows import Index
@@ -104,7 +104,7 @@ class StopDelegate(QStyledItemDelegate):
         return self._table.fontMetrics().horizontalAdvance(note) + 8 if note else 0
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Draw a cell in the upper part of its row; the last one draws the remarks below."""
+        """Draw a cell in the upper part of its row, and its part of the remarks below."""
         whole, has_fired = option.rect, _has_fired(index)
         is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
         colors = current_theme().colors
@@ -118,11 +118,16 @@ class StopDelegate(QStyledItemDelegate):
             painter.setPen(QColor(colors.match if has_fired else colors.muted))
             right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             painter.drawText(option.rect.adjusted(0, 0, -4, 0), right, note)
-        if index.column() == StopColumn.REMARK and (text := self._table.remarks_of(index.row())):
-            area = self._table.remark_area(index.row(), whole.top())
+        if text := self._table.remarks_of(index.row()):
+            row, top = index.row(), whole.top()
+            painter.save()
+            painter.setClipRect(whole)
             painter.setFont(self._table.remark_font)
             painter.setPen(QColor(colors.muted))
-            painter.drawText(area, Qt.TextFlag.TextWordWrap, text)
+            painter.drawText(self._table.remark_area(row, top), Qt.TextFlag.TextWordWrap, text)
+            painter.setPen(QColor(colors.match))
+            painter.drawText(self._table.fix_area(row, top), self._table.fix_of(row))
+            painter.restore()
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
         editor = QLineEdit(parent)
@@ -147,11 +152,16 @@ class StopDelegate(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: Index,
     ) -> bool:
-        """Switch a row on a click anywhere in its first cell; open its menu from the last."""
+        """Switch a row on a click in its first cell; open its menu from the last; fix it."""
         if not isinstance(event, QMouseEvent) or event.type() != QEvent.Type.MouseButtonRelease:
             return False
         if event.button() != Qt.MouseButton.LeftButton:
             return False
+        area = self._table.fix_area(index.row(), option.rect.top())
+        if self._table.fix_of(index.row()) and area.contains(event.position().toPoint()):
+            assert isinstance(model, StopListModel)
+            model.fix(index.row())
+            return True
         if index.column() == StopColumn.ENABLED:
             _switch(model, index)
         elif index.column() == StopColumn.REMARK:
@@ -233,7 +243,8 @@ class StopTable(QTableView):
         model = self.model()
         heights = []
         for number in range(0 if model is None else model.rowCount()):
-            heights.append(_ROW_PX + self.remark_area(number, 0).height())
+            fix_px = self.fix_area(number, 0).height() if self.fix_of(number) else 0
+            heights.append(_ROW_PX + self.remark_area(number, 0).height() + fix_px)
             if self.rowHeight(number) != heights[-1]:
                 self.setRowHeight(number, heights[-1])
         self.setFixedHeight(sum(heights[:_MAX_ROWS]) + 2 * _PAD_PX)
@@ -257,6 +268,19 @@ class StopTable(QTableView):
         )
         height = bounds.height() + 6 if text else 0
         return QRect(left, top + _ROW_PX - 3, width, height)
+
+    def fix_of(self, row: int) -> str:
+        """Return what mends the selected row; empty for another row."""
+        model = self.model()
+        assert isinstance(model, StopListModel)
+        fixes = (remark.fix for remark in model.remarks_on(row) if remark.fix)
+        return next(fixes, "") if row == self.currentIndex().row() else ""
+
+    def fix_area(self, row: int, top: int) -> QRect:
+        """Return the place of the link below the remarks of a row that begins at a height."""
+        area, metrics = self.remark_area(row, top), QFontMetrics(self.remark_font)
+        width = min(metrics.horizontalAdvance(self.fix_of(row)) + 1, area.width())
+        return QRect(area.left(), area.bottom() - 5, width, metrics.height() + 2)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -300,10 +324,10 @@ class StopTable(QTableView):
                 is_on = getattr(entry.stop, option.name)
                 turn = partial(model.set_option, row, option, not is_on)
                 options.append(Command(option.title, turn, checked=is_on))
-        fixes = (remark.fix for remark in model.remarks_on(row) if remark.fix)
+        fix = self.fix_of(row)
         entries: list[Entry] = [
             Command("Edit", partial(self.edit, cell)),
-            *(Command(escape_mnemonics(fix), partial(model.fix, row)) for fix in [*fixes][:1]),
+            *([Command(escape_mnemonics(fix), partial(model.fix, row))] if fix else []),
             Command(
                 "On",
                 partial(model.set_enabled, row, not entry.is_enabled),
@@ -413,9 +437,6 @@ class StopListEditor(QWidget):
         self.add.hide()
         self.message = label("", "fault", 0.93, is_wrapped=True)
         self.message.hide()
-        self.fix = ElidedButton()
-        self.fix.setAccessibleName("Fix the selected sequence")
-        self.fix.hide()
         self.apply_bar = QFrame()
         self.apply_bar.setObjectName("hint_bar")
         self.apply_bar.hide()
@@ -469,7 +490,6 @@ class StopListEditor(QWidget):
             card,
             self.message,
             (self.with_escapes, 0, Qt.AlignmentFlag.AlignLeft),
-            (self.fix, 0, Qt.AlignmentFlag.AlignLeft),
             self._empty,
             self.apply_bar,
             self.undo_bar,
@@ -483,7 +503,6 @@ class StopListEditor(QWidget):
         self.input.returnPressed.connect(self.add_typed)
         self.input.textEdited.connect(self._hide_refusal)
         self.add.clicked.connect(self.add_typed)
-        self.fix.clicked.connect(self._fix)
         self.menu.refused.connect(self._show_problem)
         self.table.remove_requested.connect(self._remove)
         self.table.move_requested.connect(self._move)
@@ -504,10 +523,6 @@ class StopListEditor(QWidget):
         if (selected := self._selected) >= 0:
             self._model.remove([selected])
 
-    def _fix(self) -> None:
-        if (selected := self._selected) >= 0:
-            self._model.fix(selected)
-
     def _move(self, by: int) -> None:
         if (selected := self._selected) >= 0:
             self._model.move(selected, selected + by)
@@ -524,16 +539,11 @@ class StopListEditor(QWidget):
 
     def _refresh(self) -> None:
         model = self._model
-        rows, row = model.rowCount(), self._selected
+        rows = model.rowCount()
         self._empty.setVisible(rows == 0)
         self.table.setVisible(rows > 0)
         self._rule.setVisible(rows > 0)
         self.table.fit_rows()
-        remarks = model.remarks_on(row) if row >= 0 else []
-        fix = next((remark.fix for remark in remarks if remark.fix), "")
-        self.fix.setText(fix.replace("&", "&&"))
-        self.fix.setAccessibleName(fix or "Fix the selected sequence")
-        self.fix.setVisible(bool(fix))
 
     def _select(self, row: int) -> None:
         if row >= 0:

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from PySide6.QtCore import QModelIndex, QPoint, Qt
+from PySide6.QtCore import QModelIndex, QPoint, QRect, Qt
 from PySide6.QtGui import QContextMenuEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 
 from engine.files.json_fields import Fields
@@ -173,4 +174,24 @@ def test_row_that_ended_the_shown_answer_says_so_with_its_remark_below(
     assert "space" in table.remarks_of(1)
     assert table.rowHeight(1) > usual == table.rowHeight(0)
     table.close()
+    table.deleteLater()
+
+
+def test_remark_is_fixed_by_a_click_in_its_row(theme: Theme, qapp: QApplication) -> None:
+    model, table = of("END", "STOP "), StopTable()
+    table.setModel(model)
+    table.resize(300, 300)
+    table.show()
+    assert table.fix_of(1) == ""
+    table.setCurrentIndex(model.index(1, StopColumn.SEQUENCE))
+    table.fit_rows()
+    row = table.visualRect(model.index(1, StopColumn.SEQUENCE))
+    assert table.fix_of(1) == "Remove the Space"
+    link = table.fix_area(1, row.top())
+    whole = table.viewport().grab().toImage()
+    left = QRect(0, 0, row.right() + 1, table.height())  # without the last column
+    assert table.viewport().grab(left).toImage() == whole.copy(left)
+    assert row.top() < link.top() < link.bottom() <= row.bottom()
+    QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=link.center())
+    assert sequences(model) == ["END", "STOP"]
     table.deleteLater()
