@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QAbstractTableModel, QObject, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter, QResizeEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -177,12 +177,20 @@ class TableView(QTableView):
         rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
         head = self.horizontalHeader()
         head.setHighlightSections(False)
-        head.setStretchLastSection(True)
+        columns = model.columns
+        texts = [number for number, column in enumerate(columns) if not column.is_number]
+        # A number in a stretched column would be far from its neighbor: the widest text grows.
+        self._growing = (
+            max(texts, key=lambda number: columns[number].width_chars, default=-1)
+            if columns[-1].is_number
+            else -1
+        )
         character_px = self.fontMetrics().averageCharWidth()
-        for number, column in enumerate(model.columns):
+        for number, column in enumerate(columns):
             width_px = character_px * column.width_chars + 2 * _CELL_PX
             if column.width_chars:
                 self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
+        self._least_px = self.columnWidth(max(0, self._growing))
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         head.customContextMenuRequested.connect(
             lambda position: context_menu(self, "Columns", self.column_entries()).popup(
@@ -203,6 +211,17 @@ class TableView(QTableView):
             model.modelReset.connect(self._hide_empty)
             model.rowsInserted.connect(lambda _, first, __: self._hide_empty(first))
             head.hide()  # as long as there are no rows
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._grow()
+
+    def _grow(self) -> None:
+        """Give the free width to the column that grows; it never gets less than it had at first."""
+        if self._growing >= 0 and not self.isColumnHidden(self._growing):
+            free_px = self.viewport().width() - self.horizontalHeader().length()
+            width_px = self.columnWidth(self._growing) + free_px
+            self.setColumnWidth(self._growing, max(self._least_px, width_px))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -258,8 +277,9 @@ class TableView(QTableView):
         chosen = self._chosen_columns()
         for column in range(self.horizontalHeader().count()):
             self.setColumnHidden(column, column not in chosen or column in self._empty)
-        # A number in a stretched column would be far from its neighbor.
-        self.horizontalHeader().setStretchLastSection(not self.isColumnHidden(column))
+        is_stretched = self._growing < 0 and not self.isColumnHidden(column)
+        self.horizontalHeader().setStretchLastSection(is_stretched)
+        self._grow()
 
     def _chosen_columns(self) -> list[int]:
         names = current_theme().columns_of(self.accessibleName())

@@ -15,6 +15,7 @@ from tests.support.shown import NoKey, SilentServer
 from tests.ui.driving import MODEL, eventually
 from ui.kit.commands import fill_menu
 from ui.kit.menus import copied_text, copy_text
+from ui.kit.theme import Theme
 from ui.preferences import Preferences, ServerPreferences
 from ui.server.agent_menu import AgentMenu
 from ui.server.local_server import ApiKeyState, LocalServerState
@@ -96,7 +97,7 @@ async def test_a_key_is_named_and_a_small_model_is_said_in_words(parent: QWidget
     assert "its context holds 4,096 tokens, and Codex needs at least" in words
 
 
-async def test_without_a_model_or_a_server_nothing_is_copied(parent: QWidget) -> None:
+async def test_without_a_model_or_a_server_nothing_is_copied(theme: Theme, parent: QWidget) -> None:
     without, _ = menu_of(parent, None)
     taken, server = menu_of(parent, LARGE, PortTakenServer())
 

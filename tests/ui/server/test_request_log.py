@@ -317,3 +317,19 @@ def test_tooltip_of_a_cell_shows_markup_of_a_client_as_text(qapp: QApplication) 
     assert "&lt;img" in tooltip
     assert "<img" not in tooltip
     table.set_shown(False)
+
+
+def test_free_width_goes_to_a_text_and_not_before_the_last_number(
+    theme: Theme, qtbot: QtBot
+) -> None:
+    panel = RequestLogPanel(RequestLog())
+    qtbot.addWidget(panel)
+    panel.show()
+    view, widths = panel.view, list[list[int]]()
+    for width in (1_400, 1_700, 700):
+        panel.resize(width, 400)
+        QApplication.processEvents()
+        widths.append([view.columnWidth(column) for column in RequestColumn])
+        assert sum(widths[-1]) == view.viewport().width() or width == 700
+    grown = [column for column in RequestColumn if len({each[column] for each in widths}) > 1]
+    assert grown == [RequestColumn.DIALECT]

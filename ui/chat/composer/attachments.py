@@ -46,7 +46,8 @@ from ui.words import FileRefused, lines_of
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
-_THUMBNAIL = QSizeF(72, 40)
+_THUMBNAIL = QSizeF(48, 26)
+_CHIP_PX = 34
 
 
 class ReadingFile(QObject):
@@ -80,6 +81,7 @@ class FileChip(QFrame):
         super().__init__()
         self.setObjectName("file_chip")
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self.setFixedHeight(_CHIP_PX)
         self._picture = QLabel()
         self._thumbnail: QPixmap | None = None
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
