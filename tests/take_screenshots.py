@@ -126,6 +126,7 @@ async def _take_from(
         theme.set_mode(mode)
         await save(window, folder / f"window-{mode}.png")
     if model is None:
+        await take_help(window, folder)
         await take_switcher(window, folder)
     await take_sides(
         window, folder, QUESTION if model is None else _FRUITS, "6" if model is None else "2."
@@ -137,6 +138,57 @@ async def _take_from(
     window.close()
     await window.finish()
     engine.close()
+
+
+async def take_help(window: MainWindow, folder: Path) -> None:
+    """Show the parts of the window that the topics of help explain."""
+    window.local_server.switch.turn(True)
+    window.others.show_server()
+    window.others.show_tool_servers()
+    window.others.server.resize(1000, 560)
+    window.others.tool_servers.resize(860, 600)
+    run = window.workspace.current.shown_run
+    assert run is not None
+    assert run.finished is not None
+    asked = RequestAnswer(_ASKED, run.finished, run.text)
+    entries = [
+        RequestEntry(
+            str(number),
+            1_790_000_000 + number * 7,
+            "127.0.0.1",
+            agent,
+            "POST",
+            path,
+            dialect=dialect,
+            model="Fullstop Demo",
+            is_stream=True,
+            status=200,
+            took_s=0.2 + number / 10,
+            answers=(asked,),
+        )
+        for number, (agent, path, dialect) in enumerate(
+            (
+                ("claude-cli/2.0", "/v1/messages", "anthropic"),
+                ("open-webui/0.6", "/v1/chat/completions", "chat"),
+                ("python-openai/2.1", "/v1/responses", "responses"),
+            )
+        )
+    ]
+    window.local_server.log.take(replace(entry, status=None) for entry in entries)
+    window.local_server.log.take(entries)
+    for mode in ("dark", "light"):
+        window.theme.set_mode(mode)
+        await save(window.chat, folder / f"reason-{mode}.png", max_colors=128)
+        for number, name in enumerate(("stops", "settings")):
+            window.pane.open(window.pane.pages[number][1])
+            await save(window.pane, folder / f"{name}-{mode}.png", max_colors=128)
+        await save(window.others.server, folder / f"server-{mode}.png", max_colors=128)
+        await save(window.others.tool_servers, folder / f"tools-{mode}.png", max_colors=128)
+    window.local_server.switch.turn(False)
+    window.local_server.log.clear()
+    window.others.server.close()
+    window.others.tool_servers.close()
+    window.pane.open(window.stop_panel)
 
 
 async def take_switcher(window: MainWindow, folder: Path) -> None:

@@ -3,14 +3,15 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
+from datetime import datetime
 from pathlib import Path
 
-from PySide6.QtCore import QSizeF, Qt, QUrl, Signal
-from PySide6.QtGui import QTextDocument
-from PySide6.QtWidgets import QListWidget, QListWidgetItem, QWidget
+from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl, Signal
+from PySide6.QtGui import QColor, QPainter, QPen, QTextCursor, QTextDocument
+from PySide6.QtWidgets import QListWidget, QListWidgetItem, QTextEdit, QWidget
 
 from ui.kit.buttons import IconBadge, push_button
+from ui.kit.dates import format_day
 from ui.kit.dialogs import confirm_link
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, show_text
@@ -30,6 +31,22 @@ _PURPOSE = (
 )
 _LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 64
 _PICTURE_SIZE = QSizeF(560, 420)
+_FOLD = "fold"  # the scheme of links that show and hide a part of a page
+_SHORT = "In Short"
+TOPICS = {
+    "Models": "Get a model",
+    "Stop Inspector": "Inspect an answer",
+    "Several Answers": "Inspect an answer",
+    "Captured Answer": "Check another server",
+    "Probe a Server": "Check another server",
+    "MCP Servers": "Let a model use tools",
+    "Local Server": "Serve other apps",
+    "Settings": "Set a conversation up",
+    "Compare Answers": "Compare models",
+    "Chat Template": "Chat template",
+    "Import Conversations": "Keep and export conversations",
+}
+"""The topic of help for a window, by its title."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +74,7 @@ def topics_of(files: HelpFiles) -> Iterator[Topic]:
     if files.topics is not None:
         yield from _sections(files.topics.read_text(encoding="utf-8"), files.topics.parent)
     if files.changes is not None:
-        yield Topic(CHANGES, _without_pictures(files.changes.read_text(encoding="utf-8")))
+        yield Topic(CHANGES, _changes(files.changes.read_text(encoding="utf-8")))
     if files.guide is not None:
         yield from _sections(_without_pictures(files.guide.read_text(encoding="utf-8")))
     if files.license is not None:
@@ -70,6 +87,51 @@ def _sections(page: str, folder: Path | None = None) -> Iterator[Topic]:
         yield Topic(title, f"## {title}\n{text}", folder)
 
 
+def _changes(text: str) -> str:
+    """Return what is new: the short points of the newest version, and folds for all the rest."""
+    newest, *older = re.split(r"^## ", _without_pictures(text), flags=re.MULTILINE)[1:]
+    heading, _, parts = newest.partition("\n")
+    sections = (part.partition("\n") for part in parts.split("\n### ")[1:])
+    named = {name: part for name, _, part in sections}
+    lines = [f"## {CHANGES}", f"**{_version_title(heading)}**", named.pop(_SHORT, "")]
+    if not lines[-1]:
+        lines[-1] = parts.partition("\n### ")[0]
+    if named:
+        lines += ["### In This Version, in Detail", *_folds(named)]
+    if older:
+        earlier = (each.partition("\n") for each in older)
+        folded = {_version_title(name): part for name, _, part in earlier}
+        lines += ["### Earlier Versions", *_folds(folded)]
+    return "\n\n".join(lines)
+
+
+def _version_title(heading: str) -> str:
+    """Return a version and its day: ``0.2.0 (2026-12-01)`` is ``Version 0.2.0 · 12/1/26``."""
+    found = re.fullmatch(r"([\d.]+)(?: \((\d{4}-\d\d-\d\d)\))?", heading.strip())
+    if found is None:
+        return "Next version · not released yet"
+    day = format_day(datetime.fromisoformat(found[2]).timestamp()) if found[2] else ""
+    return " · ".join(filter(None, (f"Version {found[1]}", day)))
+
+
+def _folds(parts: dict[str, str]) -> Iterator[str]:
+    for name, part in parts.items():
+        yield f"<!--{_FOLD} {name}-->\n\n{part.strip()}\n\n<!--/{_FOLD}-->"
+
+
+def _unfold(text: str, opened: set[str]) -> str:
+    """Replace the folds of a page by links, and the text of opened ones."""
+
+    def shown(fold: re.Match[str]) -> str:
+        name, part = fold[1], fold[2]
+        address = f"{_FOLD}:{name.replace(' ', '%20')}"
+        is_open = name in opened
+        link = f"[{'▾' if is_open else '▸'} {name}]({address})"
+        return f"{link}\n\n{part}" if is_open else link
+
+    return re.sub(rf"<!--{_FOLD} (.*?)-->(.*?)<!--/{_FOLD}-->", shown, text, flags=re.DOTALL)
+
+
 def _without_pictures(page: str) -> str:
     return _PAGE_LINK.sub(r"\1", _PICTURE.sub("", page))
 
@@ -79,14 +141,36 @@ class HelpPage(DocumentPage):
 
     folder: Path | None = None
 
+    def show_topic(self, topic: Topic, opened: set[str], terms: list[str]) -> None:
+        """Show a topic with its opened folds, and mark the words of a search."""
+        self.folder = topic.folder
+        self.document().setIndentWidth(24)
+        self.show_markdown(_unfold(topic.text, opened))
+        marks = []
+        for term in terms:
+            cursor = self.document().find(term)
+            while not cursor.isNull():
+                mark = QTextEdit.ExtraSelection()
+                mark.cursor = QTextCursor(cursor)
+                mark.format.setBackground(QColor(current_theme().colors.found))
+                marks.append(mark)
+                cursor = self.document().find(term, cursor)
+        self.setExtraSelections(marks)
+        self.moveCursor(QTextCursor.MoveOperation.Start)
+
     def loadResource(self, kind: int, url: QUrl | str) -> object:
         """Load a picture of the topic."""
         name = url if isinstance(url, str) else url.toString()
         if self.folder is not None and kind == QTextDocument.ResourceType.ImageResource.value:
-            dark = self.folder / name.replace("-light.", "-dark.")
-            has_dark = current_theme().colors.is_dark and dark.is_file()
-            image = picture_from(dark if has_dark else self.folder / name, _PICTURE_SIZE)
+            dark, colors = self.folder / name.replace("-light.", "-dark."), current_theme().colors
+            path = dark if colors.is_dark and dark.is_file() else self.folder / name
+            image = picture_from(path, _PICTURE_SIZE)
             if image is not None:
+                painter = QPainter(image)  # a frame: a picture has the color of the page
+                painter.setPen(QPen(QColor(colors.strong_line), 1))
+                size = image.deviceIndependentSize()
+                painter.drawRect(QRectF(0.5, 0.5, size.width() - 1, size.height() - 1))
+                painter.end()
                 return image
         return super().loadResource(kind, url)
 
@@ -104,7 +188,8 @@ class HelpWindow(OwnWindow):
         self.topics.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self._empty = label("", "muted", 0.95, is_wrapped=True)
         self.page = HelpPage("Help")
-        self.page.link_chosen.connect(partial(confirm_link, self))
+        self.page.link_chosen.connect(self._follow)
+        self._opened: set[str] = set()  # folds
         side = QWidget()
         side.setFixedWidth(_LIST_PX)
         column(self.search, self._empty, (self.topics, 1), spacing=8, on=side)
@@ -139,7 +224,8 @@ class HelpWindow(OwnWindow):
                 heading.setFlags(Qt.ItemFlag.NoItemFlags)
             item = QListWidgetItem(topic.title, self.topics)
             item.setData(Qt.ItemDataRole.UserRole, topic)
-        show_text(self._empty, "" if found else f"No topic has “{typed}”.")
+        show_text(self._empty, "" if found else f"No Results for “{typed.strip()}”")
+        self.page.setVisible(bool(found))
         self.topics.setCurrentRow(0)
 
     def _step(self, by: int) -> None:
@@ -153,9 +239,19 @@ class HelpWindow(OwnWindow):
 
     def _show(self, item: QListWidgetItem | None) -> None:
         if item is not None:
-            topic = item.data(Qt.ItemDataRole.UserRole)
-            self.page.folder = topic.folder
-            self.page.show_markdown(topic.text)
+            terms = self.search.text().split()
+            self.page.show_topic(item.data(Qt.ItemDataRole.UserRole), self._opened, terms)
+
+    def _follow(self, url: QUrl) -> None:
+        """Show or hide a fold; or ask before an address is opened."""
+        if url.scheme() != _FOLD:
+            confirm_link(self, url)
+            return
+        self._opened ^= {url.path()}
+        bar = self.page.verticalScrollBar()
+        before = bar.value()
+        self._show_again()
+        bar.setValue(before)
 
 
 class AboutDialog(OwnDialog):

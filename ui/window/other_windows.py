@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
+    QApplication,
     QGridLayout,
     QMainWindow,
     QMenu,
@@ -39,7 +40,7 @@ from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
-from ui.window.help_window import CHANGES, LICENSE, AboutDialog, HelpFiles, HelpWindow
+from ui.window.help_window import CHANGES, LICENSE, TOPICS, AboutDialog, HelpFiles, HelpWindow
 from ui.window.preferences_dialog import KeptFiles, PreferencesDialog
 
 if TYPE_CHECKING:
@@ -343,7 +344,13 @@ class OtherWindows(QObject):
         ShortcutsDialog(self._main.menuBar(), self._main).open()
 
     def show_help(self) -> None:
-        bring_forward(self.help)
+        """Show help; on the topic of the window in front, if it has one."""
+        front = QApplication.activeWindow()
+        title = "" if front is None else front.windowTitle()
+        if title in TOPICS:
+            self._show_topic(TOPICS[title])
+        else:
+            bring_forward(self.help)
 
     def show_changes(self) -> None:
         self._show_topic(CHANGES)

@@ -1,15 +1,18 @@
 """Help, what is new, About, and how to report a problem."""
 
 import re
+from datetime import datetime
+from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QMessageBox, QPushButton
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
 
 from app.paths import page
 from tests.ui.driving import entry
+from ui.kit.dates import format_day
 from ui.window import other_windows
-from ui.window.help_window import AboutDialog, HelpFiles, topics_of
+from ui.window.help_window import TOPICS, AboutDialog, HelpFiles, HelpPage, topics_of
 from ui.window.main_window import MainWindow
 
 
@@ -51,6 +54,36 @@ async def test_help_has_what_is_there_of_its_pages(window: MainWindow) -> None:
     window.others.help_files = HelpFiles(guide=page("WINDOW.md"), changes=page("CHANGELOG.md"))
     entry(window, "Fullstop Help").trigger()
     assert window.others.help.topics.currentItem().text() == "What’s New in Fullstop"
+
+
+def test_changes_begin_with_short_points_and_fold_the_rest(tmp_path: Path) -> None:
+    changes = tmp_path / "CHANGELOG.md"
+    changes.write_text(
+        "# Changes\n\n## 0.2.0 (2026-11-04)\n\n### In Short\n\n- One.\n\n### Stops\n\n- Long.\n"
+        "\n## 0.1.0\n\nFirst.\n"
+    )
+    (topic,) = topics_of(HelpFiles(changes=changes))
+    page = HelpPage("Help")
+    page.show_topic(topic, set(), [])
+    text = page.toPlainText()
+    assert f"Version 0.2.0 · {format_day(datetime(2026, 11, 4).timestamp())}" in text
+    assert "One." in text
+    assert "Long." not in text
+    assert "First." not in text
+    page.show_topic(topic, {"Version 0.1.0"}, ["first"])
+    assert "First." in page.toPlainText()
+    assert len(page.extraSelections()) == 1
+
+
+async def test_help_opens_the_topic_of_the_window_in_front(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window.others.help_files = HelpFiles(page("HELP.md"), page("WINDOW.md"))
+    titles = {topic.title for topic in topics_of(window.others.help_files)}
+    assert set(TOPICS.values()) <= titles
+    monkeypatch.setattr(QApplication, "activeWindow", lambda: window.others.server)
+    entry(window, "Fullstop Help").trigger()
+    assert window.others.help.topics.currentItem().text() == "Serve other apps"
 
 
 async def test_about_and_report_have_the_projects_address_if_it_is_known(
