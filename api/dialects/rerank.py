@@ -15,15 +15,18 @@ from typing_extensions import TypedDict
 
 from api.dialects.openai.wire import ErrorFields
 from api.dialects.openai.write import error_to_wire as openai_error
+from api.dialects.shared.answers import with_field
 from api.dialects.shared.dialect import Dialect, ParsedRequest, query
 from api.dialects.shared.encoding import long_json_text
 from api.dialects.shared.parameters import ModelName
 from api.dialects.shared.parsing import WireModel
-from api.service.errors import ApiError, invalid
+from api.service.errors import ApiError, ContextOverflow, invalid
 from api.service.generations import rank_pairs
 from api.service.models import check_model
 from api.service.service import new_id
 from engine.values.ranking import INSTRUCTION, Ranking, RankingRequest
+
+_CUT = "max_tokens_per_doc, which cuts documents"
 
 
 class RerankText(TypedDict):
@@ -122,8 +125,10 @@ class RerankError(TypedDict):
 def error_to_wire(error: ApiError, request_id: str) -> tuple[int, RerankError]:
     """Return the status and the body of an error answer."""
     status, body = openai_error(error, request_id)
-    text = body["error"]["message"]
-    return status, {**body, "message": text, "detail": text}
+    fields = body["error"]
+    if isinstance(error, ContextOverflow):
+        fields = {**fields, "message": f"{with_field(error)}; shorten it, or send {_CUT}"}
+    return status, {"error": fields, "message": fields["message"], "detail": fields["message"]}
 
 
 def _usage(ranking: Ranking) -> RankingUsage:

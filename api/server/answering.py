@@ -93,7 +93,8 @@ async def receive_request(
     service, record, receiver = request.app[SERVICE], request[RECORD], request.app[BODIES]
     url = {**request.query, **request.match_info}
     if route.request is None or dialect is None:
-        return ParsedRequest(service, record, None, url=url)
+        is_anthropic = "anthropic-version" in request.headers
+        return ParsedRequest(service, record, None, url=url, is_anthropic=is_anthropic)
     model = route.request
     context = ReadContext(
         service.config.strict, _image_rule(request, service), service.config.repetition

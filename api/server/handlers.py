@@ -8,12 +8,12 @@ from typing import Any, Literal
 
 from aiohttp import web
 
+from api.dialects.lmstudio import model_entry
 from api.dialects.shared.dialect import ParsedRequest, query
 from api.dialects.shared.encoding import json_text
 from api.service.config import GREETING
-from api.service.errors import ApiError, ErrorKind, shown
 from api.service.metrics import CONTENT_TYPE
-from api.service.models import ListedModel, list_model
+from api.service.models import ListedModel, find_listed, list_models
 
 # The words of "status" are ok, no_model, loading and failed; the others are counts.
 _HEALTH = dict[Literal["status", "running", "waiting"], str | int]
@@ -54,9 +54,14 @@ async def get_root(request: ParsedRequest[None]) -> web.Response:
     return web.Response(text=GREETING)
 
 
-def model_to_wire(model: ListedModel) -> dict[str, Any]:
-    """Return a model with the fields that clients of both vendors and of open servers read."""
+def model_to_wire(model: ListedModel, *, is_anthropic: bool) -> dict[str, Any]:
+    """Return a model with the fields that clients of both vendors and of open servers read.
+
+    Anthropic's clients have other ``capabilities``, and get none.
+    """
+    open_servers = {**model_entry(model), "capabilities": model.capabilities}
     return {
+        **({} if is_anthropic else open_servers),
         "id": model.status.id,
         # OpenAI's
         "object": "model",
@@ -83,9 +88,10 @@ def model_to_wire(model: ListedModel) -> dict[str, Any]:
 
 
 @query("GET", "/v1/models", answer=dict[str, Any])
-async def list_models(request: ParsedRequest[None]) -> dict[str, Any]:
+async def get_models(request: ParsedRequest[None]) -> dict[str, Any]:
     """The models that requests may name, for clients of Anthropic and OpenAI."""
-    data = [model_to_wire(list_model(status)) for status in request.service.models]
+    models = await list_models(request.service.models)
+    data = [model_to_wire(model, is_anthropic=request.is_anthropic) for model in models]
     return {
         "object": "list",
         "data": data,
@@ -98,15 +104,8 @@ async def list_models(request: ParsedRequest[None]) -> dict[str, Any]:
 @query("GET", "/v1/models/{id}", answer=dict[str, Any])
 async def retrieve_model(request: ParsedRequest[None]) -> dict[str, Any]:
     """One model by its name."""
-    service, name = request.service, request.url["id"]
-    status = service.resolve_model(name)
-    if status is None or not (service.is_choosing or status.has_name(name)):
-        raise ApiError(
-            ErrorKind.NOT_FOUND,
-            f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
-            code="model_not_found",
-        )
-    return model_to_wire(list_model(status))
+    model = await find_listed(request.service, request.url["id"])
+    return model_to_wire(model, is_anthropic=request.is_anthropic)
 
 
 @query("GET", "/metrics", media_type="text/plain")

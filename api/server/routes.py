@@ -11,6 +11,7 @@ from functools import cache
 from aiohttp import web
 
 from api.dialects.anthropic.dialect import MESSAGES
+from api.dialects.lmstudio import LM_STUDIO
 from api.dialects.ollama.dialect import OLLAMA
 from api.dialects.openai.chat import CHAT
 from api.dialects.openai.completions import COMPLETIONS
@@ -20,7 +21,7 @@ from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.dialect import AnyRoute, Dialect, ParsedRequest, query
 from api.dialects.shared.encoding import json_text
 from api.server.answering import make_handler
-from api.server.handlers import get_health, get_metrics, get_root, list_models, retrieve_model
+from api.server.handlers import get_health, get_metrics, get_models, get_root, retrieve_model
 
 _SLASHES = re.compile(r"/{2,}")
 
@@ -30,6 +31,7 @@ DIALECTS: tuple[Dialect, ...] = (
     COMPLETIONS,
     RESPONSES,
     GENERATE,
+    LM_STUDIO,
     OLLAMA,
     RERANK,
 )
@@ -53,7 +55,7 @@ TABLE: tuple[tuple[Dialect | None, AnyRoute], ...] = (
     *((dialect, route) for dialect in DIALECTS for route in dialect.routes),
     *(
         (None, route)
-        for route in (list_models, retrieve_model, get_health, get_metrics, get_openapi, get_root)
+        for route in (get_models, retrieve_model, get_health, get_metrics, get_openapi, get_root)
     ),
 )
 ROUTES: tuple[AnyRoute, ...] = tuple(route for _, route in TABLE)

@@ -163,9 +163,8 @@ def from_engine(error: EngineError, names: Mapping[str, str]) -> ApiError:
         case MemoryShort():
             return ApiError(ErrorKind.OVERLOADED, str(error), retry_after_s=error.retry_after_s)
         case UnknownModel():
-            return ApiError(
-                ErrorKind.NOT_FOUND, str(error), field=("model",), code="model_not_found"
-            )
+            field = field_path(rename_field("model", names))
+            return ApiError(ErrorKind.NOT_FOUND, str(error), field=field, code="model_not_found")
         case NoModel():
             return ApiError(ErrorKind.NO_MODEL, str(error) or "no model is loaded")
         case EngineClosed():

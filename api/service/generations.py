@@ -71,9 +71,10 @@ async def rank_pairs(
     """Return the scores of pairs; ends when the client disconnects."""
     record.requested_model = model
     status = service.resolve_model(model)
-    if status is not None and (architecture := list_model(status).architecture):
-        # Before a model is loaded that ranks nothing.
-        check_reranker(status.id, status.folder, architecture)
+    if status is not None:  # before a model is loaded that ranks nothing
+        listed = await asyncio.to_thread(list_model, status)
+        if listed.architecture:
+            check_reranker(status.id, status.model_folder, listed.architecture)
     ranking = await service.engine.rank(replace(request, model=service.engine_name(model)))
     record.model = model_name(service, model)
     record.embedded_tokens = sum(ranking.tokens)

@@ -5,7 +5,7 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,9 @@ from api.service.service import Service
 from engine import ModelStatus
 from engine.errors import NoModel
 from engine.library.model_info import ModelInfo
+from engine.library.purpose import Purpose, purpose_of
 from engine.library.template_files import chat_template
+from engine.library.weights import Weights, weights_of
 from engine.values.request import GenerationRequest, LimitSource
 
 # Open WebUI's requests for titles, tags, suggestions and searches begin with this. Nobody waits for
@@ -119,6 +121,9 @@ class ListedModel:
     Attributes:
         since: When it was loaded, or else when its files were written, in Unix seconds.
         can_see: Whether it reads pictures.
+        can_think: Whether it can reason; before its first load, whether its chat template can.
+        can_call_tools: Likewise.
+        template: The chat template that its prompts have: the user's, or its own.
     """
 
     status: ModelStatus
@@ -128,13 +133,39 @@ class ListedModel:
     draft: str | None
     since: int
     can_see: bool
+    can_think: bool
+    can_call_tools: bool
+    purpose: Purpose
+    template: str
+    weights: Weights
+
+    @property
+    def capabilities(self) -> list[str]:
+        """What it can do, in Ollama's words, and ``rerank``."""
+        if self.purpose == "embeddings":
+            return ["embedding"]
+        if self.purpose == "ranking":
+            return ["rerank"]
+        can = {"tools": self.can_call_tools, "vision": self.can_see, "thinking": self.can_think}
+        return ["completion", *(name for name, has in can.items() if has)]
+
+    @property
+    def parameter_size(self) -> str:
+        """The number of weights as Ollama and LM Studio spell it: ``134.52M``, ``8B``."""
+        count = self.weights.count
+        for divisor, digits, unit in ((10**9, 1, "B"), (10**6, 2, "M"), (10**3, 0, "K")):
+            if count >= divisor:
+                number = f"{count / divisor:.{digits}f}"
+                return f"{number.removesuffix('.' + '0' * digits)}{unit}"
+        return str(count) if count else ""
 
 
 def list_model(status: ModelStatus) -> ListedModel:
-    """Return a model with its figures."""
+    """Return a model with its figures; reads its template and the headers of its weights."""
     info, offered = status.info, status.offered
     known = info if info is not None else None if offered is None else offered.found
     draft = None if info is None or info.draft is None else info.draft.id
+    folder, template = status.model_folder, _template(status)
     if draft is None and offered is not None and offered.draft is not None:
         draft = offered.draft.name
     return ListedModel(
@@ -145,7 +176,47 @@ def list_model(status: ModelStatus) -> ListedModel:
         draft,
         int(_written_at(status.model_folder) if info is None else info.loaded_at),
         known is not None and known.can_see,
+        any(sign in template for sign in _THINKING_SIGNS) if info is None else info.can_think,
+        "tools" in template if info is None else info.can_call_tools,
+        purpose_of(folder, "" if known is None else known.architecture),
+        template,
+        weights_of(folder),
     )
+
+
+async def list_models(statuses: Iterable[ModelStatus]) -> list[ListedModel]:
+    """Return models with their figures, read on a thread."""
+    return await asyncio.to_thread(lambda: [list_model(status) for status in statuses])
+
+
+async def find_listed(service: Service, name: str) -> ListedModel:
+    """Return the model that has a name, and not the one that answers whatever the name is.
+
+    Raises:
+        ApiError: No model has it.
+        UnknownModel: Requests choose among several models, and none has it.
+    """
+    status = service.resolve_model(name)
+    if status is None or not (service.is_choosing or status.has_name(name)):
+        raise ApiError(
+            ErrorKind.NOT_FOUND,
+            f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
+            code="model_not_found",
+        )
+    return await asyncio.to_thread(list_model, status)
+
+
+def keep_loaded(service: Service, model: str, idle_s: float | None) -> None:
+    """Free a model's memory once it was idle for ``idle_s``: 0 after the accepted requests.
+
+    A negative time keeps it, None changes nothing. If one model answers all requests, clients may
+    unload it, but not set how long it remains loaded.
+    """
+    name = service.engine_name(model)
+    if idle_s == 0:
+        service.engine.unload_when_idle(name)
+    elif idle_s is not None and service.is_choosing:
+        service.engine.unload_after(idle_s if idle_s > 0 else None, name)
 
 
 def _written_at(folder: Path) -> float:
@@ -162,26 +233,9 @@ async def can_render_tools(service: Service, name: str) -> bool:
         return True
     if status.info is not None:
         return status.info.takes_tools
-    return "tools" in await template_of(status)
+    return "tools" in await asyncio.to_thread(_template, status)
 
 
-async def template_of(status: ModelStatus) -> str:
-    """Return the chat template that a model's prompts have: the user's, or its own."""
+def _template(status: ModelStatus) -> str:
     own = status.user_template
-    return own if own is not None else await asyncio.to_thread(chat_template, status.model_folder)
-
-
-async def capabilities_of(service: Service, name: str) -> tuple[bool, bool, int | None]:
-    """Return whether a model can reason, whether it can call tools, and its vocabulary's size.
-
-    Before its first load, a model is judged by its chat template, and the size is None.
-
-    Raises:
-        NoModel: There is no model.
-    """
-    status = service.resolve_model(name)
-    if status is None or status.info is not None:
-        info = await loaded_model(service, name)
-        return info.can_think, info.can_call_tools, info.vocabulary_size
-    template = await template_of(status)
-    return any(sign in template for sign in _THINKING_SIGNS), "tools" in template, None
+    return own if own is not None else chat_template(status.model_folder)

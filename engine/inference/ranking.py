@@ -54,7 +54,7 @@ class RankingPass(TextsPass):
 
 def answer_ids(tokenizer: Any, model: ModelInfo) -> tuple[int, int]:
     """Return the tokens of *no* and *yes*; raises ``InvalidRequest`` if a model ranks nothing."""
-    check_reranker(model.id, model.path, model.architecture)
+    check_reranker(model.id, model.model_folder, model.architecture)
     no, yes = encoded(tokenizer, "no"), encoded(tokenizer, "yes")
     if len(no) != 1 or len(yes) != 1:
         reason = f"the tokenizer of {model.id} has no token for yes or for no; load another model"

@@ -199,7 +199,7 @@ def test_field_of_a_dialect_reaches_the_request(
     class LongerParams(CompletionParams):
         answer_limit: int | None = None
 
-    [route] = COMPLETIONS.answers
+    route = COMPLETIONS.answers[0]
     read = route.read
 
     def read_limit(params: LongerParams, context: ReadContext) -> list[GenerationRequest]:

@@ -18,15 +18,17 @@ _Schema = dict[str, Any]
 _Field = tuple[str, str]
 """The name of a parameter, and what it may be."""
 
-# The paths of each vendor's routes that read parameters; each is a column.
-VENDORS = {
-    vendor: [
-        route.path
-        for dialect, route in TABLE
-        if dialect is not None and dialect.vendor == vendor and route.request
-    ]
-    for vendor in get_args(Vendor)
-}
+
+def _columns(vendor: str) -> list[str]:
+    """The paths of a vendor's routes with parameters; of routes with one summary, the first."""
+    found: dict[str, str] = {}
+    for dialect, route in TABLE:
+        if dialect is not None and dialect.vendor == vendor and route.request:
+            found.setdefault(route.summary, route.path)
+    return list(found.values())
+
+
+VENDORS = {vendor: _columns(vendor) for vendor in get_args(Vendor)}
 # Objects of ours are the same in every dialect and have a list of their own.
 _OWN = "fullstop"
 _REFUSED = "`null`"

@@ -42,7 +42,7 @@ from api.dialects.shared.dialect import LINES, AnswerRoute, Dialect, Head, Parse
 from api.dialects.shared.encoding import long_json_text
 from api.service.errors import invalid
 from api.service.generations import embed_texts
-from api.service.models import loaded_model
+from api.service.models import keep_loaded, loaded_model
 from api.service.service import Service
 from engine.values.embedding import EmbeddingRequest, Embeddings
 
@@ -61,7 +61,7 @@ class OllamaRoute(AnswerRoute[_Params]):
         check_thinking(service, params)
 
     def on_accepted(self, service: Service, params: _Params) -> None:
-        apply_keep_alive(service, params)
+        keep_loaded(service, params.model, params.keep_alive)
         # The model may have been loaded since its admission, while the stream had keepalives.
         check_thinking(service, params)
 
@@ -74,7 +74,7 @@ class OllamaRoute(AnswerRoute[_Params]):
             reason = "unload"
         else:
             await service.engine.tokenize("", service.engine_name(params.model))
-        apply_keep_alive(service, params)
+        keep_loaded(service, params.model, params.keep_alive)
         answer = LineEncoder(params, head).line()
         answer["done"], answer["done_reason"] = True, reason
         return answer
@@ -87,20 +87,6 @@ def check_thinking(service: Service, params: AnswerParams) -> None:
         return
     if not status.info.can_think:
         raise invalid(("think",), f"{add_tag(status.id)} does not support thinking")
-
-
-def apply_keep_alive(service: Service, params: ModelParams) -> None:
-    """Free the model's memory if a request asks for it, once the accepted requests have ended.
-
-    If one model answers all requests, clients may unload it, but not set how long it remains
-    loaded.
-    """
-    keep_s = params.keep_alive
-    name = service.engine_name(params.model)
-    if keep_s == 0:
-        service.engine.unload_when_idle(name)
-    elif keep_s is not None and service.is_choosing:
-        service.engine.unload_after(keep_s if keep_s > 0 else None, name)
 
 
 # https://github.com/ollama/ollama/blob/main/docs/api.md#generate-embeddings
@@ -132,7 +118,7 @@ async def embed(request: ParsedRequest[EmbedParams]) -> str:
             truncates=params.truncate is not False,
         )
         embeddings = await embed_texts(service, request.record, embedding, params.model)
-    apply_keep_alive(service, params)
+    keep_loaded(service, params.model, params.keep_alive)
     answer = {
         "model": params.model or add_tag(name),
         "embeddings": [list(vector) for vector in embeddings.vectors],
@@ -160,7 +146,7 @@ async def embed_one(request: ParsedRequest[OldEmbedParams]) -> dict[str, list[fl
         embedding = EmbeddingRequest((params.prompt,), truncates=True)
         embeddings = await embed_texts(service, request.record, embedding, params.model)
         vector = list(embeddings.vectors[0])
-    apply_keep_alive(service, params)
+    keep_loaded(service, params.model, params.keep_alive)
     return {"embedding": vector}
 
 

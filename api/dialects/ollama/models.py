@@ -1,10 +1,9 @@
 """The models in Ollama's API: lists, details, and how a model is pulled.
 
-Runs on the server's loop; headers of weights are read on a thread.
+Runs on the server's loop.
 https://github.com/ollama/ollama/blob/main/docs/api.md
 """
 
-import asyncio
 import hashlib
 from datetime import UTC, datetime
 from typing import Any
@@ -12,18 +11,15 @@ from typing import Any
 from api.dialects.ollama.wire import NamedModelParams, OllamaText
 from api.dialects.shared.dialect import LINES, ParsedRequest, query
 from api.dialects.shared.encoding import json_line
-from api.service.errors import required
+from api.service.errors import ApiError, ErrorKind, required
 from api.service.models import (
     ListedModel,
-    capabilities_of,
     check_model,
-    list_model,
+    list_models,
     loaded_model,
-    template_of,
 )
 from api.service.service import Service
-from engine.errors import NoModel
-from engine.library.weights import weights_of
+from engine.errors import NoModel, UnknownModel
 
 # Codex and others require a minimum version; routes follow the reference of this one.
 API_VERSION = "0.32.15"
@@ -33,6 +29,10 @@ OllamaModels = dict[str, list[dict[str, Any]]]
 
 _TAG = ":latest"
 _NEVER = datetime(2318, 1, 1, tzinfo=UTC).timestamp()
+_GET_IT = (
+    "; requests download nothing: use fullstop models download, or Models in the window, and serve "
+    "it"
+)
 # The lines that the reference sends for a model that is downloaded already.
 _PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
 
@@ -60,6 +60,7 @@ def listed_entry(model: ListedModel) -> dict[str, Any]:
         "size": model.size_bytes,
         "digest": hashlib.sha256(known.encode("utf-8", "surrogatepass")).hexdigest(),
         "details": _details(model),
+        "capabilities": model.capabilities,
     }
 
 
@@ -75,84 +76,61 @@ def running_entry(model: ListedModel) -> dict[str, Any]:
     return entry
 
 
-def model_to_wire(
-    model: ListedModel,
-    template: str,
-    can_think: bool,
-    can_call_tools: bool,
-    vocabulary_size: int | None,
-) -> dict[str, Any]:
+def model_to_wire(model: ListedModel) -> dict[str, Any]:
     """Return the answer of ``/api/show``."""
-    capabilities = ["completion"]
-    capabilities += ["tools"] if can_call_tools else []
-    capabilities += ["vision"] if model.can_see else []
-    capabilities += ["thinking"] if can_think else []
     info = {
         "general.architecture": model.architecture,
         f"{model.architecture}.context_length": model.context_length,
     }
-    if vocabulary_size is not None:
-        info[f"{model.architecture}.vocab_size"] = vocabulary_size
-    details = _details(model)
-    if count := weights_of(model.status.model_folder).count:
+    if model.status.info is not None:
+        info[f"{model.architecture}.vocab_size"] = model.status.info.vocabulary_size
+    if count := model.weights.count:
         info["general.parameter_count"] = count
     return {
         "modelfile": "",
         "parameters": "",
-        "template": template,
-        "details": details,
+        "template": model.template,
+        "details": _details(model),
         "model_info": info,
-        "capabilities": capabilities,
+        "capabilities": model.capabilities,
         "modified_at": time_text(model.since),
     }
 
 
 def _details(model: ListedModel) -> dict[str, Any]:
-    """Return a model's format, family and size; reads the headers of its weights, once."""
-    weights = weights_of(model.status.model_folder)
+    """Return a model's format, family and size."""
     return {
         "parent_model": "",
         "format": "safetensors",
         "family": model.architecture,
         "families": [model.architecture],
-        "parameter_size": _count_text(weights.count),
-        "quantization_level": weights.kind,
+        "parameter_size": model.parameter_size,
+        "quantization_level": model.weights.kind,
     }
-
-
-def _count_text(count: int) -> str:
-    """Return a number of weights as this API spells it: ``134.52M``, ``8B``."""
-    for divisor, digits, unit in ((10**9, 1, "B"), (10**6, 2, "M"), (10**3, 0, "K")):
-        if count >= divisor:
-            number = f"{count / divisor:.{digits}f}"
-            return f"{number.removesuffix('.' + '0' * digits)}{unit}"
-    return str(count) if count else ""
 
 
 @query("GET", "/api/tags", answer=OllamaModels)
 async def list_tags(request: ParsedRequest[None]) -> OllamaModels:
     """The models that requests may name, for Ollama's clients."""
-    models = [list_model(status) for status in request.service.models]
-    return {"models": await asyncio.to_thread(lambda: list(map(listed_entry, models)))}
+    return {"models": list(map(listed_entry, await list_models(request.service.models)))}
 
 
 @query("GET", "/api/ps", answer=OllamaModels)
 async def list_running(request: ParsedRequest[None]) -> OllamaModels:
     """The models in memory, their size and how long they remain, for Ollama's clients."""
-    loaded = [list_model(status) for status in request.service.models if status.is_loaded]
-    return {"models": await asyncio.to_thread(lambda: list(map(running_entry, loaded)))}
+    loaded = (status for status in request.service.models if status.is_loaded)
+    return {"models": list(map(running_entry, await list_models(loaded)))}
 
 
 @query("POST", "/api/show", request=NamedModelParams, answer=dict[str, Any])
 async def show(request: ParsedRequest[NamedModelParams]) -> dict[str, Any]:
     """What a model can do, for Ollama's clients."""
     service, name = request.service, await _requested_model(request)
-    capabilities = await capabilities_of(service, name)
     status = service.resolve_model(name)
     if status is None:
         raise NoModel("no model is loaded")
-    template = await template_of(status)
-    return await asyncio.to_thread(model_to_wire, list_model(status), template, *capabilities)
+    [model] = await list_models([status])
+    return model_to_wire(model)
 
 
 @query("GET", "/api/version", answer=OllamaText)
@@ -181,7 +159,12 @@ async def _requested_model(request: ParsedRequest[NamedModelParams]) -> str:
 @query("POST", "/api/pull", request=NamedModelParams, answer=OllamaText, media_type=LINES)
 async def pull(request: ParsedRequest[NamedModelParams]) -> OllamaText | list[str]:
     """Whether a model is available, as Ollama reports a download that is complete."""
-    await _requested_model(request)
+    try:
+        await _requested_model(request)
+    except (ApiError, UnknownModel) as error:
+        if isinstance(error, ApiError) and error.kind is not ErrorKind.NOT_FOUND:
+            raise
+        raise ApiError(ErrorKind.NOT_FOUND, f"{error}{_GET_IT}", field=("model",)) from None
     if request.params.stream is False:
         return {"status": _PULLED[-1]}
     return [json_line({"status": status}) for status in _PULLED]

@@ -6,7 +6,9 @@ Queries run on the server's loop. https://platform.openai.com/docs/api-reference
 import asyncio
 import base64
 from collections.abc import Mapping
-from typing import Any, Literal
+from dataclasses import replace
+from importlib.metadata import version
+from typing import Any
 
 from api.dialects.openai.chat_read import (
     MAX_TOKENS,
@@ -18,6 +20,7 @@ from api.dialects.openai.chat_wire import (
     AppliedTemplate,
     ChatCompletion,
     ChatCompletionParams,
+    DetokenizeAnswer,
     DetokenizeParams,
     PromptParts,
     RenderedChat,
@@ -37,12 +40,11 @@ from api.service.generations import embed_texts
 from api.service.models import (
     address_requests,
     check_model,
-    list_model,
+    keep_loaded,
+    list_models,
     loaded_model,
     model_name,
-    template_of,
 )
-from engine.errors import NoModel
 from engine.library.template_files import special_tokens
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.request import GenerationRequest
@@ -56,14 +58,15 @@ def _field_names(params: ChatCompletionParams) -> Mapping[str, str]:
 
 @query("POST", "/tokenize", request=TokenizeParams, read=prompt_from_wire, answer=TokenizeAnswer)
 async def tokenize(request: ParsedRequest[TokenizeParams]) -> str:
-    """The tokens of a text or of a conversation, for vLLM's clients."""
+    """The tokens of a text or of a conversation, for clients of vLLM and llama.cpp."""
     service, params = request.service, request.params
     check_model(service, params.model)
     model = await loaded_model(service, params.model)
     [generation] = address_requests(service, request.generations, params.model)
-    if generation.prompt == "" or (
-        generation.prompt is not None and params.add_special_tokens is False
-    ):
+    is_plain = params.add_special_tokens is False
+    if params.content is not None:
+        is_plain = not params.add_special
+    if generation.prompt == "" or (generation.prompt is not None and is_plain):
         pieces = await service.engine.tokenize(str(generation.prompt), generation.model)
     else:
         pieces = await service.engine.prompt_pieces(generation)
@@ -121,20 +124,34 @@ async def apply_template(request: ParsedRequest[ChatCompletionParams]) -> str:
 
 @query("GET", "/props", answer=dict[str, Any])
 async def get_props(request: ParsedRequest[None]) -> dict[str, Any]:
-    """The context, special tokens and chat template of the model, for llama.cpp's clients."""
-    status = request.service.resolve_model("")
-    if status is None:
-        raise NoModel("no model is loaded")
-    model = list_model(status)
+    """The context, special tokens and chat template of a model, for llama.cpp's clients."""
+    service = request.service
+    common = {
+        "total_slots": service.engine.limits.max_rows,
+        "build_info": f"fullstop-{version('fullstop-chat')}",
+    }
+    status = service.resolve_model(request.url.get("model", ""))
+    if status is None:  # several models, of which none answers requests without a name
+        return {
+            **common,
+            "role": "router",
+            "models_autoload": True,
+            "model_alias": "fullstop",
+            "model_path": "none",
+            "default_generation_settings": {"params": {}, "n_ctx": 0},
+        }
+    [model] = await list_models([status])
     tokens = await asyncio.to_thread(special_tokens, status.model_folder)
     return {
+        **common,
         "default_generation_settings": {"n_ctx": model.context_length},
-        "total_slots": request.service.engine.limits.max_rows,
         "model_alias": status.id,
-        "chat_template": await template_of(status),
+        "model_path": status.id,
+        "chat_template": model.template,
         "bos_token": tokens.get("bos_token", ""),
         "eos_token": tokens.get("eos_token", ""),
         "modalities": {"vision": model.can_see, "audio": False},
+        "is_sleeping": not status.is_loaded,
     }
 
 
@@ -161,13 +178,14 @@ async def _render(
     return generation, prompt, parts
 
 
-@query("POST", "/detokenize", request=DetokenizeParams, answer=dict[Literal["prompt"], str])
-async def detokenize(request: ParsedRequest[DetokenizeParams]) -> dict[str, str]:
-    """The text of token ids, for vLLM's clients."""
+@query("POST", "/detokenize", request=DetokenizeParams, answer=DetokenizeAnswer)
+async def detokenize(request: ParsedRequest[DetokenizeParams]) -> DetokenizeAnswer:
+    """The text of token ids, for clients of vLLM and llama.cpp."""
     service, params = request.service, request.params
     check_model(service, params.model)
     name = service.engine_name(params.model)
-    return {"prompt": await service.engine.detokenize(params.tokens, name)}
+    text = await service.engine.detokenize(params.tokens, name)
+    return {"prompt": text, "content": text}
 
 
 @query(
@@ -185,6 +203,7 @@ async def embed(request: ParsedRequest[EmbeddingParams]) -> str:
     inputs = tuple(text if isinstance(text, str) else tuple(text) for text in params.texts)
     embedding = EmbeddingRequest(inputs, params.dimensions)
     embeddings = await embed_texts(service, record, embedding, params.model)
+    keep_loaded(service, params.model, params.ttl)
     return await asyncio.to_thread(_embedding_json, embeddings, record.model, params)
 
 
@@ -208,6 +227,18 @@ def _embedding_json(embeddings: Embeddings, model: str, params: EmbeddingParams)
     return long_json_text(answer)
 
 
+_ANSWERS = AnswerRoute(
+    path="/v1/chat/completions",
+    summary="OpenAI Chat Completions",
+    request=ChatCompletionParams,
+    answer=ChatCompletion,
+    read=requests_from_wire,
+    write_whole=write_completion,
+    encoder=ChatEncoder,
+    field_names=_field_names,
+    id_prefix="chatcmpl-",
+)
+
 # Its errors answer requests that show no dialect.
 CHAT = Dialect(
     name="Chat Completions",
@@ -225,22 +256,15 @@ CHAT = Dialect(
     },
     stream_fields={"stream_options": {"include_usage": True}},
     routes=(
-        AnswerRoute(
-            path="/v1/chat/completions",
-            summary="OpenAI Chat Completions",
-            request=ChatCompletionParams,
-            answer=ChatCompletion,
-            read=requests_from_wire,
-            write_whole=write_completion,
-            encoder=ChatEncoder,
-            field_names=_field_names,
-            id_prefix="chatcmpl-",
-        ),
+        _ANSWERS,
         tokenize,
         detokenize,
         render_chat,
         apply_template,
         get_props,
         embed,
+        # LM Studio's, as Zed asks it.
+        replace(_ANSWERS, path="/api/v0/chat/completions"),
+        replace(embed, path="/api/v0/embeddings"),
     ),
 )

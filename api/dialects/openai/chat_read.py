@@ -287,10 +287,15 @@ def _picture_to_wire(media_type: str, data: str) -> JsonObject:
 
 def prompt_from_wire(params: TokenizeParams, context: ReadContext) -> list[GenerationRequest]:
     """Return the prompt to tokenize."""
-    if (params.prompt is None) != bool(params.messages):
-        raise invalid(("prompt",), "give either prompt or messages")
-    if params.prompt is not None:
-        return [GenerationRequest(prompt=params.prompt)]
+    if params.with_pieces:
+        raise unsupported(("with_pieces",), "tokens as objects", "return_token_strs")
+    if params.parse_special is False:
+        raise unsupported(("parse_special",), "reading the marks of special tokens as plain text")
+    prompt = params.prompt if params.content is None else params.content
+    if (prompt is None) != bool(params.messages) or None not in (params.prompt, params.content):
+        raise invalid(("prompt",), "give either prompt, content or messages")
+    if prompt is not None:
+        return [GenerationRequest(prompt=prompt)]
     if params.add_special_tokens:
         raise unsupported(("add_special_tokens",), "special tokens beside the chat template's own")
     return requests_from_wire(params, context, is_answered=False)[:1]

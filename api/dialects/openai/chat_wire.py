@@ -206,9 +206,16 @@ class ChatCompletion(TypedDict):
 
 
 class TokenizeParams(ChatCompletionParams):
-    """``POST /tokenize``: a text, or the body of a request of Chat Completions."""
+    """``POST /tokenize``: a text, or the body of a request of Chat Completions.
+
+    llama.cpp's clients send ``content``.
+    """
 
     prompt: str | None = None
+    content: str | None = None
+    add_special: bool | None = None
+    parse_special: bool | None = None
+    with_pieces: bool | None = None
     messages: list[ChatTurn] = Field(default_factory=list)
     add_special_tokens: bool | None = None
     return_token_strs: bool | None = None
@@ -219,6 +226,13 @@ class DetokenizeParams(WireModel):
 
     model: ModelName = ""
     tokens: list[int]
+
+
+class DetokenizeAnswer(TypedDict):
+    """The text of tokens, as vLLM spells it, and as llama.cpp does."""
+
+    prompt: str
+    content: str
 
 
 class PromptSpan(TypedDict):

@@ -301,6 +301,19 @@ def _scored_tokens(
     return tokens
 
 
+_ANSWERS = AnswerRoute(
+    path="/v1/completions",
+    summary="OpenAI Completions",
+    request=CompletionParams,
+    answer=Completion,
+    read=requests_from_wire,
+    write_whole=write_completion,
+    encoder=CompletionEncoder,
+    field_names=form_names,
+    id_prefix="cmpl-",
+    operation="text_completion",
+)
+
 COMPLETIONS = Dialect(
     name="Completions",
     title="OpenAI Completions",
@@ -315,18 +328,6 @@ COMPLETIONS = Dialect(
         "prompt_scoring.top": "prompt_logprobs",
     },
     stream_fields={"stream_options": {"include_usage": True}},
-    routes=(
-        AnswerRoute(
-            path="/v1/completions",
-            summary="OpenAI Completions",
-            request=CompletionParams,
-            answer=Completion,
-            read=requests_from_wire,
-            write_whole=write_completion,
-            encoder=CompletionEncoder,
-            field_names=form_names,
-            id_prefix="cmpl-",
-            operation="text_completion",
-        ),
-    ),
+    # The second is LM Studio's.
+    routes=(_ANSWERS, replace(_ANSWERS, path="/api/v0/completions")),
 )

@@ -72,6 +72,10 @@ Prompts = Annotated[
 ]
 
 
+# How long a model stays loaded without requests, as LM Studio spells it.
+IdleSeconds = Annotated[float, Field(ge=0, le=1e8, allow_inf_nan=False)]
+
+
 class RefusalPart(WireModel):
     """``{"type": "refusal"}`` of an earlier answer."""
 
@@ -152,6 +156,7 @@ class GenerationParams(WireModel):
     ebnf: str | None = None
     grammar: str | None = None
     structured_outputs: StructuredOutputs | None = None
+    ttl: IdleSeconds | None = None
     fullstop: OwnOptions
 
 
@@ -284,6 +289,7 @@ class EmbeddingParams(WireModel):
     texts: Prompts = Field(alias="input")
     dimensions: int | None = Field(default=None, ge=1)
     encoding_format: Literal["float", "base64"] | None = None
+    ttl: IdleSeconds | None = None
 
 
 class EmbeddingAnswer(TypedDict):

@@ -14,7 +14,7 @@ from api.dialects.shared.parameters import Vendor
 from api.dialects.shared.parsing import WireModel
 from api.dialects.shared.requests import ReadRequest
 from api.service.errors import ApiError
-from api.service.models import check_model
+from api.service.models import check_model, keep_loaded
 from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import Vocabulary
@@ -42,6 +42,7 @@ class ParsedRequest(Generic[_Params]):
         params: Its body; None where the route has none.
         generations: The generations that it asks for; none if it has no prompt.
         url: The parameters of its path and of its query.
+        is_anthropic: Whether its headers show a client of Anthropic's, on a route of no dialect.
     """
 
     service: Service
@@ -49,6 +50,7 @@ class ParsedRequest(Generic[_Params]):
     params: _Params
     generations: Sequence[GenerationRequest] = ()
     url: Mapping[str, str] = field(default_factory=dict)
+    is_anthropic: bool = False
 
 
 Reply = Callable[[ParsedRequest[_Params]], Awaitable[object]]
@@ -137,6 +139,7 @@ class AnswerRoute(Route, Generic[_Body]):
 
     def on_accepted(self, service: Service, params: _Body) -> None:
         """Act once the generations of a request have been accepted."""
+        keep_loaded(service, self.model_of(params), getattr(params, "ttl", None))
 
     async def reply_without_prompt(self, service: Service, params: _Body, head: Head) -> object:
         """Answer a request without a prompt."""

@@ -27,7 +27,7 @@ from engine.stopping.rules import (
 )
 from engine.values.request import Effort, GenerationRequest, OutputConstraint, Sampling, TextForm
 
-Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama", "Jina"]
+Vendor = Literal["OpenAI", "Anthropic", "SGLang", "Ollama", "LM Studio", "Jina"]
 
 # The name of a model; absent and null are empty, and mean the model that answers by default.
 ModelName = Annotated[

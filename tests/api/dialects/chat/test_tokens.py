@@ -59,10 +59,24 @@ def test_a_conversation_is_counted_as_chat_completions_reads_it(site: Site) -> N
 
 def test_tokens_are_turned_back_into_their_text(site: Site) -> None:
     tokens = tokens_of(site, messages=TURNS)["tokens"]
-    text = site.send("POST", "/detokenize", {"model": "m", "tokens": tokens}).json["prompt"]
+    found = site.send("POST", "/detokenize", {"model": "m", "tokens": tokens}).json
+    text = found["prompt"]
+    assert found["content"] == text  # as llama.cpp spells it
     assert "<|im_start|>user\nCount from 1 to 3<|im_end|>" in text
     assert tokens_of(site, prompt=text)["tokens"] == tokens
-    assert site.send("POST", "/detokenize", {"tokens": []}).json == {"prompt": ""}
+    assert site.send("POST", "/detokenize", {"tokens": []}).json == {
+        "prompt": "",
+        "content": "",
+    }
+
+
+def test_llama_cpps_content_is_tokenized_without_special_tokens(site: Site, tokenizer: Any) -> None:
+    text = "<|im_start|>über 数!"
+    for more in ({}, {"add_special": False}, {"parse_special": True}):
+        expected = tokenizer.encode(text, add_special_tokens=False)
+        assert tokens_of(site, content=text, **more)["tokens"] == expected
+    assert tokens_of(site, content=text, add_special=True)["tokens"] == tokenizer.encode(text)
+    assert tokens_of(site, content="")["tokens"] == []
 
 
 @pytest.mark.parametrize(
@@ -70,6 +84,10 @@ def test_tokens_are_turned_back_into_their_text(site: Site) -> None:
     [
         ("/tokenize", {}, "prompt"),
         ("/tokenize", {"prompt": "a", "messages": TURNS}, "prompt"),
+        ("/tokenize", {"prompt": "a", "content": "a"}, "prompt"),
+        ("/tokenize", {"content": "a", "messages": TURNS}, "prompt"),
+        ("/tokenize", {"content": "a", "with_pieces": True}, "with_pieces"),
+        ("/tokenize", {"content": "a", "parse_special": False}, "parse_special"),
         ("/tokenize", {"messages": TURNS, "chat_template": "x"}, "chat_template"),
         ("/tokenize", {"messages": TURNS, "add_special_tokens": True}, "add_special_tokens"),
         ("/detokenize", {"tokens": [5, 1 << 20]}, "tokens[1]"),

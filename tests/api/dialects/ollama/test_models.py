@@ -57,6 +57,7 @@ def test_a_name_that_is_not_served_is_not_pulled(serve: Any) -> None:
         reply = site.send("POST", "/api/pull", {"model": "llama3.2", **more})
         assert reply.status == 404
         assert "llama3.2" in reply.json["error"]
+        assert "fullstop models download" in reply.json["error"]
     assert site.send("POST", "/api/pull", {}).status == 400
 
 
