@@ -37,6 +37,7 @@ from engine.values.verdict import (
 from engine.wording import as_sentence, counted, visible
 
 THIS_COMPUTER = "this Mac" if sys.platform == "darwin" else "this computer"
+CONTINUE_PAST = "Continue Past It"
 TRACES_DELETED = "Answers stay, but their tokens can no longer be shown, saved or replayed."
 
 # The names of a request's fields in the window.

@@ -104,7 +104,7 @@ class ImportDialog(OwnDialog):
         for conversation in self._listed:
             messages = counted(conversation.messages, "message")
             about = f"{messages} · {format_day(conversation.updated_at)}"
-            item = QStandardItem(f"{conversation.title}  ·  {about}")
+            item = QStandardItem(f"{conversation.title} · {about}")
             item.setEditable(False)
             item.setCheckable(True)
             item.setCheckState(Qt.CheckState.Checked)

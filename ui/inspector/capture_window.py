@@ -101,7 +101,7 @@ class CapturedAnswers:
         """The reason of the answer, and how many faults were found."""
         count = sum(finding.severity is Severity.ERROR for finding in self.findings)
         faults = counted(count, "fault") if count else "no faults"
-        return f"Reason: {self.capture.reason or 'none'}  ·  {faults}"
+        return f"Reason: {self.capture.reason or 'none'} · {faults}"
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:

@@ -41,7 +41,7 @@ def describe_answer(side: Side, answer: SeededAnswer) -> str:
             parts.append(f"odds of an end token {percent(odds)}")
     else:
         parts.append(f"has not ended, {counted(answer.output_tokens, 'token')}")
-    return "  ·  ".join(parts)
+    return " · ".join(parts)
 
 
 class EndsPlot(QWidget):

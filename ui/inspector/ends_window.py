@@ -402,7 +402,7 @@ def _describe(request: GenerationRequest) -> str:
     if sampling.top_p is not None:
         parts.append(f"top p {sampling.top_p:g}")
     parts.append("no limit" if limit is None else f"at most {counted(limit, 'token')}")
-    return "  ·  ".join(filter(None, parts))
+    return " · ".join(filter(None, parts))
 
 
 def _figures(side: Side) -> Html:

@@ -251,9 +251,13 @@ class Inspector(QObject):
 
     def record_everything(self) -> None:
         """Answer again, and record everything about this answer and the next ones."""
+        if self.can_answer_again:
+            self.traces.record(TraceLevel.FULL)
+            self.answer_again()
+
+    def answer_again(self) -> None:
         message = self.message()
         if message is not None and self.can_answer_again:
-            self.traces.record(TraceLevel.FULL)
             self.workspace.ask(lambda current: current.regenerate(message))
 
     def runs_of_conversation(self) -> list[ShownRun]:

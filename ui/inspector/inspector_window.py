@@ -32,7 +32,7 @@ from ui.chat.verdict_view import verdict_text
 from ui.inspector.fork_menu import show_fork_menu
 from ui.inspector.forks import Forks
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import InspectorTab
+from ui.inspector.pages import EmptyState, InspectorTab
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.request_tabs import ApiTab
 from ui.inspector.run_tabs import CompareTab, RunsTab, TimingTab
@@ -47,7 +47,7 @@ from ui.inspector.shown_run import (
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
-from ui.kit.buttons import Choice, IconBadge, IconButton, UndoBar
+from ui.kit.buttons import Choice, IconBadge, IconButton, UndoBar, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.fields import FileDrops
@@ -58,7 +58,7 @@ from ui.kit.theme import restyle
 from ui.kit.windows import OwnWindow
 from ui.records.run_report import markdown_report
 from ui.records.runs import Run
-from ui.words import Tone
+from ui.words import CONTINUE_PAST, Tone
 
 _LEVELS = (
     (TraceLevel.OFF, "Stop Reason Only", "No tokens are recorded"),
@@ -120,7 +120,7 @@ class RunBar(QWidget):
                 enabled=lambda: inspector.shown is not None and inspector.shown.run.is_over,
             ),
             None,
-            Command("Open…", self._choose_file),
+            Command("Open…", self.choose_file),
             Command("Save Run…", self._choose_target, enabled=can_be_saved),
             None,
             Command(
@@ -142,7 +142,7 @@ class RunBar(QWidget):
     def _is_level(self, level: TraceLevel) -> bool:
         return self._inspector.traces.level is level
 
-    def _choose_file(self) -> None:
+    def choose_file(self) -> None:
         choose_file(self.window(), "Open a Saved Run", self._inspector.open_file, [_OPENED])
 
     def _choose_target(self) -> None:
@@ -172,7 +172,7 @@ class VerdictHead(QWidget):
         self.keep_on = QPushButton("Continue")
         self.raise_limit = QPushButton("Raise the Limit and Continue")
         self.without = QPushButton("Regenerate Without This Stop")
-        self.past = QPushButton("Continue Past Stop")
+        self.past = QPushButton(CONTINUE_PAST)
         self.stop = QPushButton("Stop Generating")
         self.stop.clicked.connect(forks.cancel)
         self._actions = (self.stop, self.keep_on, self.raise_limit, self.past, self.without)
@@ -200,7 +200,7 @@ class VerdictHead(QWidget):
         parts = [detail]
         if shown is not None and (finished := shown.run.finished) is not None:
             parts = why(shown.run, None if shown.trace is None else Tape(shown.trace))
-            self.figures.setText("  ·  ".join(figures(finished)))
+            self.figures.setText(" · ".join(figures(finished)))
             self._offer(shown)
         elif shown is not None and shown.run.verdict is not None:
             is_known = shown.run.state != "unrecorded"
@@ -223,7 +223,6 @@ class VerdictHead(QWidget):
         self.keep_on.setVisible(can_continue and kind is StopKind.CANCELLED)
         self.raise_limit.setVisible(can_continue and kind is StopKind.MAX_TOKENS)
         self.past.setVisible(can_continue and (is_rule or shown.run.is_repetitive))
-        self.past.setText("Continue Past Stop" if is_rule else "Continue Past It")
         self.without.setVisible(is_rule)
 
     def _can_continue(self, shown: ShownRun) -> bool:
@@ -273,7 +272,7 @@ def _source(shown: ShownRun | None) -> str:
     if shown.name:
         source += f": {shown.name}"
     origin = shown.run.forked_from
-    return "  ·  ".join(filter(None, (source, origin.sentence if origin else "")))
+    return " · ".join(filter(None, (source, origin.sentence if origin else "")))
 
 
 def why(run: Run, tape: Tape | None) -> list[str]:
@@ -311,6 +310,7 @@ class InspectorWindow(OwnWindow):
     """Says why an answer stopped, how near it came otherwise, and what another list would do."""
 
     several_requested = Signal(object, object)  # ShownRun, StopRules to compare with or None
+    writing_requested = Signal()
 
     def __init__(
         self,
@@ -327,17 +327,22 @@ class InspectorWindow(OwnWindow):
         self.tape = TapeView()
         self.legend = ElidedLabel("", "", 0.92)
         self.token = ElidedLabel("")
-        self.others = ElidedLabel("")
         self._tabs = make_tabs(inspector, tools)
         self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
         self.compare, self.runs = self.tab(CompareTab), self.tab(RunsTab)
         self.lacking = label("", "muted", 0.95, is_wrapped=True)
         self.again = QPushButton("Record All and Regenerate")
         self.tabs = QTabWidget()
+        self._upper = QWidget()
         self.tabs.setDocumentMode(True)
         for part in (self.tabs, self.tabs.tabBar()):
             part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the inspector")
+        self.write = push_button("Write a Message", kind="primary")
+        self.past_runs = QPushButton("Show Past Runs")
+        self.open = QPushButton("Open Saved Run…")
+        self.empty = EmptyState(self.write, self.past_runs, self.open)
+        self._shows_past = False
         self._lay_out()
         self._connect_signals()
         self._show_run(inspector.shown)
@@ -364,7 +369,7 @@ class InspectorWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _lay_out(self) -> None:
-        splitter = QSplitter(Qt.Orientation.Vertical)
+        splitter = self._splitter = QSplitter(Qt.Orientation.Vertical)
         # Reparenting re-polishes the subtree; add widgets after the parent is set.
         inside = QWidget()
         inside.setObjectName("scrolled")
@@ -372,13 +377,14 @@ class InspectorWindow(OwnWindow):
         area = self._area = scrolling(inside, "", self, goes_sideways=False)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(area, on=self)
-        column((splitter, 1), self.bar.undo_bar, margins=(20, 16, 20, 16), on=inside)
+        column(
+            (splitter, 1), (self.empty, 1), self.bar.undo_bar, margins=(20, 16, 20, 16), on=inside
+        )
         for tab in self._tabs:
             self.tabs.addTab(tab, tab.title)
-        upper, texts = QWidget(), column(self.legend, self.token, self.others, spacing=4)
+        upper, texts = self._upper, column(self.token, self.legend, spacing=4)
         column(self.head, (self.tape, 1), texts, spacing=12, margins=(0, 0, 0, 8), on=upper)
-        for text in (self.legend, self.others):
-            text.setProperty("role", "muted")
+        self.legend.setProperty("role", "muted")
         for number, (pane, lines) in enumerate(((upper, 20), (self._lower(), 15))):
             # Only the user moves the handle: no size hint of a run or of a tab does.
             pane.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
@@ -400,6 +406,12 @@ class InspectorWindow(OwnWindow):
     def _connect_signals(self) -> None:
         inspector = self.inspector
         self.again.clicked.connect(inspector.record_everything)
+        self.write.clicked.connect(self.writing_requested)
+        self.past_runs.clicked.connect(self._show_past)
+        self.open.clicked.connect(self.bar.choose_file)
+        for reported in (inspector.problem_met, inspector.work_begun):
+            reported.connect(self.empty.detail.setText)
+        self.compare.runs_requested.connect(partial(self.tabs.setCurrentWidget, self.runs))
         self.tab(WhatIfTab).several.clicked.connect(
             lambda: self.several_requested.emit(inspector.shown, inspector.what_if.rules)
         )
@@ -426,6 +438,7 @@ class InspectorWindow(OwnWindow):
     def _show_run(self, shown: ShownRun | None) -> None:
         if not self.isVisible():
             return
+        self._show_empty()
         self.head.show_run(shown)
         if shown is None:
             self.tape.show_trace(None)
@@ -438,6 +451,21 @@ class InspectorWindow(OwnWindow):
         self.bar.show_run(shown)
         self._offer_more()
 
+    def _show_empty(self) -> None:
+        """Show the next steps in place of empty parts; past runs can be chosen without a run."""
+        shown = self.inspector.shown
+        is_empty = shown is None and not self._shows_past
+        self._upper.setVisible(shown is not None)
+        self._splitter.setVisible(not is_empty)
+        self.empty.setVisible(is_empty)
+        _, _, title, detail = verdict_text(None, self.inspector.workspace.models)
+        self.empty.show_text(title, detail)
+
+    def _show_past(self) -> None:
+        self._shows_past = True
+        self._show_empty()
+        self.tabs.setCurrentWidget(self.runs)
+
     def _show_tried(self) -> None:
         """Mark on the tape the changes by the list of What If, while its tab is shown."""
         is_tried = self.tabs.currentWidget() is self.tab(WhatIfTab)
@@ -446,9 +474,8 @@ class InspectorWindow(OwnWindow):
 
     def _show_legend(self) -> None:
         text = self.tape.legend
-        self.legend.setText(text)
+        self.legend.setText(text[:1].upper() + text[1:])
         self.legend.setAccessibleName(f"Marks on the tape: {text}")
-        self.legend.setVisible(bool(text))
 
     def _bring_tabs_into_view(self) -> None:
         """Scroll to the tab that the user chose, where not all of the window fits the screen."""
@@ -494,6 +521,7 @@ class InspectorWindow(OwnWindow):
         """Show how far the model of a run that has not ended is."""
         shown = self.inspector.shown
         if self.isVisible() and (shown is None or not shown.run.is_over):
+            self._show_empty()
             self.head.refresh()
 
     def choose_fork(self) -> None:
@@ -512,14 +540,15 @@ class InspectorWindow(OwnWindow):
         if shown is None or trace is None or token is None:
             restyle(self.token, "role", "muted")
             self.token.setText(_HINT if self.tape.token_at(0) is not None else "")
-            self.others.setText("")
+            self._show_legend()
             return
         details = describe_token(token, trace.rules, shown.run.cycles)
         restyle(self.token, "role", "")
         self.token.setText(details)
         self.tape.setAccessibleDescription(details)
         names = alternatives(token, trace.vocabulary)
-        self.others.setText(f"Likeliest here: {names}" if names else "")
+        if names:  # one line, so that the tape keeps its height
+            self.legend.setText(f"Likeliest here: {names}")
         self.tokens.choose_token(token.index)
 
 

@@ -327,7 +327,7 @@ class ProbeWindow(OwnWindow):
         self._refresh_progress()
         outcomes = [result.outcome for result in self.results]
         counts = ((outcomes.count(one), OUTCOME_NAMES[one]) for one in _FOLDED)
-        folded = "  ·  ".join(f"{count:,} {name}" for count, name in counts if count)
+        folded = " · ".join(f"{count:,} {name}" for count, name in counts if count)
         self.folded.setText(folded)
         self.folded.setVisible(bool(folded))
         is_unfolded = self.folded.isChecked()
@@ -383,7 +383,7 @@ class ProbeWindow(OwnWindow):
         """Return the probed server, and the checks that were not judged."""
         requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
         facts = (self._name_of(report), report.model, report.dialect.value, requests)
-        text = "  ·  ".join(filter(None, facts))
+        text = " · ".join(filter(None, facts))
         return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text
 
     def _name_of(self, report: Report) -> str:

@@ -18,7 +18,7 @@ from engine.values.figures import RunPhase, acceptance, draft_sources, phases
 from engine.wording import counted, quoted, seconds
 from ui.chat.session.traces import held_text
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import InspectorTab, ReadingPage
+from ui.inspector.pages import EmptyState, InspectorTab, ReadingPage
 from ui.inspector.shown_run import ShownRun, end_label, start_time_text
 from ui.kit.buttons import Choice, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
@@ -26,7 +26,7 @@ from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
 from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme, restyle
+from ui.kit.theme import current_theme
 from ui.records.runs import Run
 from ui.words import display_name, draft_summary
 
@@ -215,6 +215,8 @@ class CompareTab(InspectorTab):
 
     title = "Compare"
 
+    runs_requested = Signal()
+
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
@@ -224,10 +226,16 @@ class CompareTab(InspectorTab):
         self.choice = Choice("Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
         self.page = ReadingPage("The two runs from their first difference on")
+        self.regenerate = push_button("Regenerate", "Regenerate the answer, to compare both")
+        self.regenerate.clicked.connect(inspector.answer_again)
+        runs = push_button("Choose a Run…", "Choose a run to compare with")
+        runs.clicked.connect(self.runs_requested)
+        self.empty = EmptyState(self.regenerate, runs)
         column(
             self.choice,
-            (self.sentence, 0, Qt.AlignmentFlag.AlignTop),
+            self.sentence,
             (self.page, 1),
+            (self.empty, 1),
             spacing=8,
             margins=(0, 12, 0, 0),
             on=self,
@@ -273,13 +281,12 @@ class CompareTab(InspectorTab):
         shown, other = self._inspector.shown, self._chosen()
         has_both = shown is not None and other is not None
         self.page.setVisible(has_both)
-        restyle(self.sentence, "role", "title" if has_both else "muted")
+        self.sentence.setVisible(has_both)
+        self.empty.setVisible(not has_both)
         if shown is None or other is None:
-            self.sentence.setText(
-                "No Answer Selected"
-                if shown is None
-                else "No other answer yet. Regenerate this one, or choose a run under Runs."
-            )
+            title = "No Answer Selected" if shown is None else "No Other Answer to Compare With"
+            self.empty.show_text(title, "Regenerate the answer, or choose a run to compare with.")
+            self.regenerate.setEnabled(self._inspector.can_answer_again)
             return
         if other.trace is None and other.run.id not in self._looked_for:
             # The trace may be on disk: tokens compare better than texts.

@@ -359,4 +359,4 @@ def describe_token(token: TokenTrace, rules: StopRules, cycles: Iterable[Repetit
     ]
     if reached:
         parts.append("reached " + ", ".join(reached))
-    return "  ·  ".join(parts)
+    return " · ".join(parts)

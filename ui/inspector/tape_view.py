@@ -6,7 +6,7 @@ the newest tokens of a long run are drawn.
 
 from bisect import bisect_right
 
-from PySide6.QtCore import QPoint, Qt, Signal
+from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
@@ -41,6 +41,7 @@ from ui.words import ORIGIN_DESCRIPTIONS
 FORK_LABEL = "Fork at This Token…"
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
+_JOINER = "\u2060"  # no line breaks there: a special token stays whole
 # Shorter copies have no number: about half a line, as a chip takes a quarter of one.
 _MIN_NUMBERED = 8
 
@@ -94,7 +95,7 @@ class TapeView(QTextEdit):
         for cycle in self._cycles:
             repeated = "token" if cycle.period == 1 else f"{cycle.period:,} tokens"
             parts.append(f"alternating colors: {cycle.copies:,} copies of the same {repeated}")
-        return "  ·  ".join(parts)
+        return " · ".join(parts)
 
     def show_trace(self, trace: RunTrace | None, run: Run | None = None) -> None:
         """Show tokens, and the copies with which their run repeats itself."""
@@ -160,6 +161,12 @@ class TapeView(QTextEdit):
             self._choose_at(event.position().toPoint())
             if self._chosen >= 0:
                 self.menu_requested.emit(event.globalPosition().toPoint())
+
+    def createMimeDataFromSelection(self) -> QMimeData:
+        """Copy the text without its joiners."""
+        copied = QMimeData()
+        copied.setText(self.textCursor().selection().toPlainText().replace(_JOINER, ""))
+        return copied
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         menu = self.createStandardContextMenu()
@@ -302,7 +309,7 @@ class TapeView(QTextEdit):
         if span.is_chip:
             form = self._chip()
             self._draw_marks(form, marks)
-            cursor.insertText(f" {span.text} ", form)
+            cursor.insertText(_JOINER.join(f"\xa0{span.text}\xa0".replace(" ", "\xa0")), form)
             return
         # Qt lays a block out again whenever it grows, so the length of blocks is limited.
         if cursor.positionInBlock() > 500:

@@ -102,7 +102,7 @@ class RequestDetail(QFrame):
             return
         self.entry = entry
         status = "answering" if entry.status is None else _status_text(entry.status)
-        self.title.setText(f"{entry.method} {entry.path}  ·  {status}")
+        self.title.setText(f"{entry.method} {entry.path} · {status}")
         self.title.setToolTip(plain_tooltip(f"{entry.method} {entry.path}"))
         for button, command in zip(self._buttons, self.commands(entry), strict=False):
             button.setEnabled(command.is_enabled)

@@ -305,6 +305,8 @@ class MainWindow(WindowParts):
         self.chat.header.sidebar.clicked.connect(self.sidebar.toggle)
         self.chat.header.pane.clicked.connect(self.pane.toggleViewAction().trigger)
         self.others.chat_requested.connect(self._start_chat)
+        self.others.writing_requested.connect(self.come_forward)
+        self.others.writing_requested.connect(self.chat.focus_composer)
         self.chat.handling.several_requested.connect(self.others.answer_several)
         self.chat.handling.fork_requested.connect(self.others.choose_fork)
         self.chat.handling.inspector_requested.connect(self.others.inspect_run)

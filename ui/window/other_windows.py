@@ -165,6 +165,7 @@ class OtherWindows(QObject):
     """Shows the windows and dialogs of the program that are not the main window."""
 
     chat_requested = Signal()
+    writing_requested = Signal()
 
     def __init__(
         self,
@@ -201,6 +202,7 @@ class OtherWindows(QObject):
 
         window = InspectorWindow(self._inspected, self.tools, self._main)
         window.several_requested.connect(self._answer_several)
+        window.writing_requested.connect(self.writing_requested)
         return window
 
     @cached_property

@@ -212,7 +212,7 @@ async def test_saved_run_is_forked_beside_its_original(
     assert state.shown.run.text == original.run.text
     assert inspector.compare.sentence.text() == "Both answers are identical."
     assert inspector.head.source.text() == (
-        "From a fork: run.json  ·  The original, but token 7 is “4” in place of “4”"
+        "From a fork: run.json · The original, but token 7 is “4” in place of “4”"
     )
     choose(open_menu(inspector, 2), "End Here")
     await inspector.forks.finish()

@@ -30,13 +30,13 @@ async def test_answer_shows_verdict_tape_and_tokens(
     inspector.bar.copy.click()
     assert "### Why the answer stopped" in QGuiApplication.clipboard().text()
     QTest.keyClick(inspector.tape, Qt.Key.Key_Home)
-    assert inspector.token.text().startswith("Token 1  ·")
+    assert inspector.token.text().startswith("Token 1 ·")
     QTest.keyClick(inspector.tape, Qt.Key.Key_Right)
-    assert inspector.token.text().startswith("Token 2  ·")
-    assert inspector.others.text().startswith("Likeliest here: ")
+    assert inspector.token.text().startswith("Token 2 ·")
+    assert inspector.legend.text().startswith("Likeliest here: ")
     assert inspector.tokens.table.currentIndex().row() == 1
     inspector.ending.curve.token_chosen.emit(2)
-    assert inspector.token.text().startswith("Token 3  ·")
+    assert inspector.token.text().startswith("Token 3 ·")
 
 
 async def test_hidden_inspector_reads_no_tokens_while_models_load(
@@ -126,3 +126,37 @@ def test_columns_without_a_text_are_hidden(record: Record, theme: Theme) -> None
     assert shown == ["Token", "Id", "Text", "Part", "Time", "Released"]
     tab.show_run(record(["a", "b E", "x"], "END"))
     assert not tab.table.isColumnHidden(titles.index("Held Back"))
+
+
+async def test_empty_inspector_offers_the_next_steps(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    assert inspector.empty.isVisible()
+    assert not inspector.tape.isVisible()
+    inspector.past_runs.click()
+    assert inspector.tabs.currentWidget() is inspector.runs
+    assert not inspector.tape.isVisible()
+    await ask(window, COUNT, "6")
+    assert inspector.tape.isVisible()
+    assert not inspector.empty.isVisible()
+
+
+async def test_compare_without_a_second_run_regenerates(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    inspector.tabs.setCurrentWidget(inspector.compare)
+    assert inspector.compare.empty.isVisible()
+    inspector.compare.regenerate.click()
+    await settled()
+    await eventually(lambda: inspector.compare.page.isVisible())
+
+
+async def test_special_token_is_never_broken_across_lines(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT)
+    tape = inspector.tape
+    assert "|\u2060i\u2060m" in tape.toPlainText()
+    tape.selectAll()
+    assert "<|im_end|>" in tape.createMimeDataFromSelection().text()

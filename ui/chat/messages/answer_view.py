@@ -26,7 +26,7 @@ from ui.models.model_words import passed
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run, progress_label
-from ui.words import display_name, lines_of
+from ui.words import CONTINUE_PAST, display_name, lines_of
 
 _LINE_CHARS = 240
 _LEFT = Qt.AlignmentFlag.AlignLeft
@@ -70,7 +70,7 @@ class PromptProgressBar(QWidget):
     def _show_progress(self) -> None:
         assert self._run is not None
         text, took_s = progress_label(self._run), time.time() - self._run.started_at
-        self._caption.setText(f"{text}  ·  {passed(took_s)}" if took_s >= 1 else text)
+        self._caption.setText(f"{text} · {passed(took_s)}" if took_s >= 1 else text)
 
 
 class RawText(FlowText):
@@ -392,7 +392,7 @@ class AnswerView(ShownMessage):
 def continue_title(run: Run) -> str:
     """Return the command that goes on with an answer."""
     is_past = run.stopped_by is not None or run.is_repetitive
-    return "Continue Past It" if is_past else "Continue Answer"
+    return CONTINUE_PAST if is_past else "Continue Answer"
 
 
 def continue_label(run: Run) -> str:
