@@ -231,7 +231,7 @@ class Tour:
             dialog.close()
 
     async def daily_work(self) -> None:
-        """Reading, tools, order and import, in a window with tool servers."""
+        """Reading, tools, order and import, in a window with MCP servers."""
         host = daily_host()
         window = main_window(self.engine, self.theme, preferences=self.preferences, tool_host=host)
         window.resize(*SIZE)

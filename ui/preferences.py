@@ -218,7 +218,7 @@ class ModelPreferences:
 
 @dataclass(frozen=True, slots=True)
 class ToolPreferences:
-    """Limits for the use of tools. The tool servers are kept elsewhere."""
+    """Limits for the use of tools. The MCP servers are kept elsewhere."""
 
     most_calls: int = declare(
         20,

@@ -253,7 +253,7 @@ def _server_values(config: ToolServerConfig, *, with_secrets: bool = False) -> d
 
 
 class ServersFile:
-    """The private file of tool servers; a damaged file is never overwritten."""
+    """The private file of MCP servers; a damaged file is never overwritten."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / TOOL_SERVERS_FILE
@@ -294,7 +294,7 @@ class ServersFile:
     def _set_aside(self, reason: str, use: str = "could not be used") -> list[ToolServerConfig]:
         new_name = self._damaged.set_aside()
         remedy = "Correct it there and paste it again."
-        self.notice = f"The file of tool servers {use}: {reason} {new_name} {remedy}"
+        self.notice = f"The file of MCP servers {use}: {reason} {new_name} {remedy}"
         return []
 
 
@@ -307,5 +307,5 @@ def read_claude_desktop() -> ParsedServers:
         cause = os_cause(error) if isinstance(error, OSError) else "it is not text in UTF-8"
         raise BadConfiguration(f"{path} could not be read: {cause}.") from error
     if '"mcpServers"' not in text:
-        raise BadConfiguration(f"{path} names no tool servers.")
+        raise BadConfiguration(f"{path} names no MCP servers.")
     return parse_servers(text)

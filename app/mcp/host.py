@@ -1,4 +1,4 @@
-"""All tool servers of the window. Fits ``ui.records.tool_servers.ToolHost``."""
+"""All MCP servers of the window. Fits ``ui.records.tool_servers.ToolHost``."""
 
 import asyncio
 import contextlib
@@ -239,7 +239,7 @@ class ToolServers:
         except OSError as error:
             raise ToolsRefused(f"This failed: {os_cause(error)}.") from error
         except Exception as error:
-            _log.exception("an operation of a tool server failed")
+            _log.exception("an operation of an MCP server failed")
             raise ToolsRefused("This failed unexpectedly; see the log for details.") from error
 
     async def _load(self) -> None:
@@ -255,7 +255,7 @@ class ToolServers:
         except ToolsRefused as refused:
             self._file.notice = f"{self._file.notice} {self._file.path.name}: {refused}".strip()
         except Exception:
-            _log.exception("the tool servers could not be read")
+            _log.exception("the MCP servers could not be read")
         self._notify()
 
     @asynccontextmanager
@@ -344,7 +344,7 @@ class ToolServers:
                     value = value or self._secrets.value(config.name, f"{kind}/{variable.name}")
                     if value is None:
                         raise ToolsRefused(
-                            f"The tool server “{config.name}” needs a value for {variable.name}. "
+                            f"The MCP server “{config.name}” needs a value for {variable.name}. "
                             "Fill it in: choose Edit."
                         )
                 values[f"{kind}/{variable.name}"] = value or ""
@@ -353,12 +353,12 @@ class ToolServers:
     async def _ready_server(self, name: str) -> "ToolServer":
         await self._ensure_ready(name)
         if (entry := self._entries.get(name)) is None:
-            raise ToolsRefused(f"There is no tool server called “{name}” any more.")
+            raise ToolsRefused(f"There is no MCP server called “{name}” any more.")
         if entry.server is None or entry.server.stage != "ready":
             if not entry.config.is_on:
-                raise ToolsRefused(f"The tool server “{name}” is switched off.")
+                raise ToolsRefused(f"The MCP server “{name}” is switched off.")
             problem = entry.state.problem
-            raise ToolsRefused(problem or f"The tool server “{name}” is not running.")
+            raise ToolsRefused(problem or f"The MCP server “{name}” is not running.")
         return entry.server
 
     async def _ensure_ready(self, name: str) -> None:

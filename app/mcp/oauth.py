@@ -1,4 +1,4 @@
-"""Sign-in to a tool server with OAuth 2.1; the ``mcp`` package does the protocol.
+"""Sign-in to an MCP server with OAuth 2.1; the ``mcp`` package does the protocol.
 
 Here are the tokens, in the keychain, and the address on loopback to which the browser is
 redirected. https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization

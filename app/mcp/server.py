@@ -1,4 +1,4 @@
-"""One tool server: starts it, lists its offers, calls its tools, restarts it after a crash."""
+"""One MCP server: starts it, lists its offers, calls its tools, restarts it after a crash."""
 
 import asyncio
 import contextlib
@@ -116,7 +116,7 @@ class ToolServer:
         self._is_listing = False
         self._wake = asyncio.Event()
         self.settled = asyncio.Event()
-        self._task = asyncio.create_task(self._run(), name=f"tool server {config.name}")
+        self._task = asyncio.create_task(self._run(), name=f"MCP server {config.name}")
 
     @property
     def state(self) -> ServerState:
@@ -409,7 +409,7 @@ class ToolServer:
 
     @property
     def _name(self) -> str:
-        return f"The tool server “{self.config.name}”"
+        return f"The MCP server “{self.config.name}”"
 
     @property
     def _exit_message(self) -> str:
@@ -426,7 +426,7 @@ class ToolServer:
             return f"{self._name} requires you to sign in. Choose Sign In."
         if self._exit_reason:
             return self._exit_message
-        _log.info("the tool server %s failed", self.config.name, exc_info=error)
+        _log.info("the MCP server %s failed", self.config.name, exc_info=error)
         if isinstance(error, OSError):
             # Errors of our own are sentences.
             cause = str(error) if error.strerror is None else f"{os_cause(error).capitalize()}."

@@ -1,4 +1,4 @@
-"""The last lines of a tool server's log."""
+"""The last lines of an MCP server's log."""
 
 from collections import deque
 

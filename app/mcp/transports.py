@@ -1,4 +1,4 @@
-"""The transports of tool servers: stdio, streamable HTTP and HTTP with SSE, within one size limit.
+"""The transports of MCP servers: stdio, streamable HTTP and HTTP with SSE, within one size limit.
 
 The HTTP transports are those of the ``mcp`` package. Its ``stdio_client`` is not used: it has no
 limit for the size of a message, does not report the exit code, and loses a message with half of a

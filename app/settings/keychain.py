@@ -172,7 +172,7 @@ class KeyStore:
 
 
 class ToolSecrets:
-    """The secrets of tool servers, by server and variable; blocks."""
+    """The secrets of MCP servers, by server and variable; blocks."""
 
     def __init__(self, folder: Path) -> None:
         file = folder / TOOL_SECRETS_FILE
@@ -181,7 +181,7 @@ class ToolSecrets:
     def save(self, server: str, name: str, value: str) -> None:
         why = self._secrets.save(_of_server(server, name), value)
         if why is not None:
-            _log.warning("a tool server's secret is kept in a file: %s", why)
+            _log.warning("an MCP server's secret is kept in a file: %s", why)
 
     def value(self, server: str, name: str) -> str | None:
         return self._secrets.find(_of_server(server, name))[0]

@@ -53,7 +53,7 @@ HELP = """\
 /thinking on|off   let the model reason before it answers
 /model             list the models on this computer
 /model NAME        go on with another model
-/tools             list the tool servers
+/tools             list the MCP servers
 /tools NAME        let the model use one, or no longer; each call is asked about
 /file FILE         add a picture, or a text, PDF or Word file, to the next question
 /save FILE         save the conversation; the window imports such files, too

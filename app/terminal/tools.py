@@ -34,7 +34,7 @@ from ui.records.tool_servers import (
 
 
 class ChatTools:
-    """The tool servers of a chat."""
+    """The MCP servers of a chat."""
 
     def __init__(
         self,
@@ -64,9 +64,9 @@ class ChatTools:
                 for server in servers.values()
             ]
             file = paths.data_folder() / paths.TOOL_SERVERS_FILE
-            return "\n".join(lines) or f"no tool servers: add one in the window, or in {file}"
+            return "\n".join(lines) or f"no MCP servers: add one in the window, or in {file}"
         if name not in servers:
-            return f"there is no tool server {name}.{did_you_mean(name, servers)} /tools lists them"
+            return f"there is no MCP server {name}.{did_you_mean(name, servers)} /tools lists them"
         if name in conversation.tools.servers:
             conversation.tools = conversation.tools.with_server(name, is_on=False)
             return f"{name} is off in this conversation"

@@ -131,7 +131,7 @@ ASK_FOR_WEATHER = "What is the weather in Paris?"
 
 @pytest.fixture
 def weather(tmp_path: Path, headless: dict[str, str]) -> None:
-    """A tool server, configured and switched off."""
+    """An MCP server, configured and switched off."""
     headless["FULLSTOP_DATA_DIR"] = str(tmp_path)
     server = {
         "command": sys.executable,

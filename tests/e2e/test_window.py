@@ -151,7 +151,7 @@ def test_quit_closes_the_window_during_an_answer(drive: Drive, qapp: Any) -> Non
     drive(steps)
 
 
-# SIGTERM ends it in the test of a tool server.
+# SIGTERM ends it in the test of an MCP server.
 def test_ctrl_c_closes_the_window_cleanly(headless: dict[str, str], tmp_path: Path) -> None:
     own = own_folders(tmp_path) | {"QT_QPA_PLATFORM": "offscreen"}
     process = subprocess.Popen(

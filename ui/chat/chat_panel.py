@@ -157,7 +157,7 @@ class ToolsInChat(QObject):
         await finish_tasks(self)
 
     def _restart(self, server: str) -> None:
-        start_task(self, self._toolbox.restart(server), "restart a tool server")
+        start_task(self, self._toolbox.restart(server), "restart an MCP server")
         self._composer.input.setFocus()  # the button disappears
 
     def _refresh(self) -> None:

@@ -104,7 +104,7 @@ class ToolsPage(QWidget):
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
         stopped = [server.name for server in known if server.stage == "stopped"]
         if stopped:
-            start_task(self._owner, self._start(stopped), "start tool servers")
+            start_task(self._owner, self._start(stopped), "start MCP servers")
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
@@ -210,7 +210,7 @@ class ToolsPage(QWidget):
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))
         if is_on:
-            start_task(self._owner, self._start([name]), "start a tool server")
+            start_task(self._owner, self._start([name]), "start an MCP server")
 
     async def _start(self, names: list[str]) -> None:
         try:

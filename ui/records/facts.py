@@ -14,7 +14,7 @@ from ui.records.codec import moment
 from ui.records.tool_calls import CallResult
 
 MEMORY_SERVER = "Fullstop Memory"
-"""The built-in tool server, in a conversation's choice of tools and in results."""
+"""The built-in MCP server, in a conversation's choice of tools and in results."""
 MAX_FACTS = 200
 """Bounds the tokens that the facts take from each context (``Memory``)."""
 MAX_FACT_CHARS = 200

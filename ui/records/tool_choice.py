@@ -27,7 +27,7 @@ def approval_of(tool: ToolInfo) -> Approval:
 
 @dataclass(frozen=True, slots=True)
 class ToolsInUse:
-    """The tool servers of a conversation."""
+    """The MCP servers of a conversation."""
 
     servers: tuple[str, ...] = ()
     without: tuple[tuple[str, str], ...] = ()

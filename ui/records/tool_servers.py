@@ -1,4 +1,4 @@
-"""Tool servers as the window sees them: configuration, state, offers, questions, and their host.
+"""MCP servers as the window sees them: configuration, state, offers, questions, and their host.
 
 https://modelcontextprotocol.io describes what servers offer. Knows no MCP and no process.
 """
@@ -197,7 +197,7 @@ OnQuestion = Callable[[ServerQuestion], Awaitable[QuestionReply]]
 
 
 class ToolHost(Protocol):
-    """Stores and runs tool servers, on the window's loop. Operations raise ``ToolsRefused``."""
+    """Stores and runs MCP servers, on the window's loop. Operations raise ``ToolsRefused``."""
 
     @property
     def servers(self) -> tuple[ServerState, ...]:

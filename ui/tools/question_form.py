@@ -1,4 +1,4 @@
-"""The form in which the user answers a tool server's question (elicitation). Main thread."""
+"""The form in which the user answers an MCP server's question (elicitation). Main thread."""
 
 import math
 import re
@@ -55,7 +55,7 @@ class QuestionForm(QWidget):
         address.setTextFormat(Qt.TextFormat.PlainText)
         address.setVisible(bool(question.url))
         column(
-            label(f"The tool server “{question.server}” asks:", "muted", 0.95),
+            label(f"The MCP server “{question.server}” asks:", "muted", 0.95),
             self.message,
             address,
             form(*rows, spacing=(12, 7), wraps=True),

@@ -1,4 +1,4 @@
-"""The dialogs that add or edit a tool server: a form, and a field for JSON. Main thread."""
+"""The dialogs that add or edit an MCP server: a form, and a field for JSON. Main thread."""
 
 from collections.abc import Coroutine, Iterable
 from dataclasses import replace
@@ -122,7 +122,7 @@ class _KeptDialog(OwnDialog):
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self.buttons.setEnabled(False)
-        start_task(self, self._do(work), "keep a tool server")
+        start_task(self, self._do(work), "keep an MCP server")
 
     async def _do(self, work: Coroutine[Any, Any, object]) -> None:
         try:

@@ -64,11 +64,11 @@ class ServerDetail(QWidget):
         self.status = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
-        self.restart = push_button("Restart", "Restart this tool server")
+        self.restart = push_button("Restart", "Restart this MCP server")
         self.sign_in = push_button("Sign In…", kind="primary")
         self.sign_in.setToolTip("Opens the server’s page in the browser")
-        self.edit = push_button("Edit…", "Edit this tool server")
-        self.delete = push_button("Delete…", "Delete this tool server")
+        self.edit = push_button("Edit…", "Edit this MCP server")
+        self.delete = push_button("Delete…", "Delete this MCP server")
         self.tools = QListWidget()
         self.tools.setProperty("kind", "rows")
         self.tools.setAccessibleName("Tools")
@@ -174,7 +174,7 @@ class KnownServerRow(QFrame):
 
 
 class ToolServersWindow(OwnWindow):
-    """All tool servers."""
+    """All MCP servers."""
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
         super().__init__("MCP Servers", (860, 600), parent)
@@ -380,7 +380,7 @@ class ToolServersWindow(OwnWindow):
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self._show_message("")
-        start_task(self, self._do(work), "change tool servers")
+        start_task(self, self._do(work), "change MCP servers")
 
     async def _do(self, work: Coroutine[Any, Any, object]) -> None:
         try:

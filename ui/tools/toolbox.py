@@ -1,4 +1,4 @@
-"""The tool servers, and the tools that are allowed in all conversations. Main thread."""
+"""The MCP servers, and the tools that are allowed in all conversations. Main thread."""
 
 import contextlib
 from typing import Any

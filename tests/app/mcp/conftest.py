@@ -1,4 +1,4 @@
-"""Tool servers as in the window, new ones for each test; one real server for each module."""
+"""MCP servers as in the window, new ones for each test; one real server for each module."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""Calls tool servers as the window does, from tests that are not coroutines."""
+"""Calls MCP servers as the window does, from tests that are not coroutines."""
 
 import asyncio
 import socket
@@ -31,7 +31,7 @@ def hostile(how: str) -> ToolServerConfig:
 
 
 class Served:
-    """Tool servers and the loop that calls them."""
+    """MCP servers and the loop that calls them."""
 
     def __init__(self, runner: asyncio.Runner, folder: Path) -> None:
         self.runner = runner

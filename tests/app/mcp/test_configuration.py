@@ -275,7 +275,7 @@ def test_mcp_missing_secret_is_named(served: Served) -> None:
     config = ToolServerConfig("asks", "x", env=(NamedValue("TOKEN", "", True),), is_on=True)
     served.do(served.host.put(config))
     served.do(served.host.ensure_ready(["asks"]))
-    said = "The tool server “asks” needs a value for TOKEN. Fill it in: choose Edit."
+    said = "The MCP server “asks” needs a value for TOKEN. Fill it in: choose Edit."
     assert served.state("asks").problem == said
 
 

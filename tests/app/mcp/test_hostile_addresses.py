@@ -1,4 +1,4 @@
-"""Tool servers at addresses that redirect, compress or flood: no key leaks, no memory grows."""
+"""MCP servers at addresses that redirect, compress or flood: no key leaks, no memory grows."""
 
 import gzip
 import json

@@ -22,7 +22,7 @@ def test_mcp_server_that_crashes_during_a_call_is_named(
     served: Served, how: str, reason: str
 ) -> None:
     started(served, how)
-    assert f"The tool server “{how}” stopped: {reason}." in served.refusal(how, "go")
+    assert f"The MCP server “{how}” stopped: {reason}." in served.refusal(how, "go")
     served.until(lambda: served.state(how).stage == "failed")
     assert reason in served.state(how).problem
 
@@ -37,7 +37,7 @@ def test_mcp_server_that_exits_at_start_shows_its_last_output(served: Served) ->
     started(served, "gone")
     assert served.state("gone").stage == "failed"
     assert served.state("gone").problem == (
-        "The tool server “gone” stopped: it ended with code 2. Last output: “there is no such "
+        "The MCP server “gone” stopped: it ended with code 2. Last output: “there is no such "
         "folder”."
     )
 
@@ -46,7 +46,7 @@ def test_mcp_server_start_timeout(served: Served, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("app.mcp.server.START_TIMEOUT_S", 0.5)
     started(served, "silent")
     assert served.state("silent").problem.startswith(
-        "The tool server “silent” was not ready within 0.5 s."
+        "The MCP server “silent” was not ready within 0.5 s."
     )
 
 
@@ -100,6 +100,6 @@ def test_mcp_program_that_is_not_installed_is_named(served: Served) -> None:
     served.do(served.host.put(config))
     served.do(served.host.ensure_ready(["missing"]))
     assert served.state("missing").problem == (
-        "The tool server “missing” could not be started. no-such-program-anywhere was not found. "
+        "The MCP server “missing” could not be started. no-such-program-anywhere was not found. "
         "Install it, or give its whole path."
     )

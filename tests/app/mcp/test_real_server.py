@@ -102,7 +102,7 @@ def test_mcp_call_timeout_cancels_at_the_server(plain: Served, tmp_path: Path) -
 
 def test_mcp_crash_shows_last_output_and_manual_restart(plain: Served) -> None:
     said = plain.refusal("plain", "die")
-    assert said.startswith("The tool server “plain” stopped: it ended with code 3.")
+    assert said.startswith("The MCP server “plain” stopped: it ended with code 3.")
     assert "“out of cheese”" in said
     plain.until(lambda: plain.state("plain").stage == "failed")
     plain.do(plain.host.ensure_ready(["plain"]))
@@ -152,5 +152,5 @@ def test_mcp_server_over_http(plain: Served, way: str) -> None:
         assert plain.call("web", "add", a=20, b=22) == ("42", False)
         process.kill()
         process.wait()
-        assert "The tool server “web”" in plain.refusal("web", "add", a=1, b=1)
+        assert "The MCP server “web”" in plain.refusal("web", "add", a=1, b=1)
         plain.do(plain.host.remove("web"))

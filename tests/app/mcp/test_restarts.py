@@ -24,7 +24,7 @@ def test_mcp_server_restarts_after_crash(served: Served) -> None:
     os.kill(first, signal.SIGKILL)
     served.until(lambda: served.state("plain").stage == "restarting")
     assert served.state("plain").problem == (
-        "The tool server “plain” stopped: it was ended by SIGKILL."
+        "The MCP server “plain” stopped: it was ended by SIGKILL."
     )
     served.do(served.host.ensure_ready(["plain"]))
     assert served.state("plain").stage == "ready"

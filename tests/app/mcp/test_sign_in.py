@@ -33,7 +33,7 @@ def test_oauth_sign_in_is_stored(served: Served, signed: Begin) -> None:
     served.do(served.host.ensure_ready(["signed"]))
     state = served.state("signed")
     assert (state.stage, state.needs_sign_in) == ("failed", True)
-    assert state.problem == ("The tool server “signed” requires you to sign in. Choose Sign In.")
+    assert state.problem == ("The MCP server “signed” requires you to sign in. Choose Sign In.")
     pages: list[str] = []
 
     def browse(address: str) -> None:

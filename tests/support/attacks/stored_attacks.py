@@ -1,7 +1,7 @@
 """Damages compressed files, files beside the database, and a hub's answers; opens them as the
 product does.
 
-Exports of other programs, traces, and the configuration of tool servers.
+Exports of other programs, traces, and the configuration of MCP servers.
 """
 
 import io

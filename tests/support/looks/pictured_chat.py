@@ -141,7 +141,7 @@ class DailyWork:
         await self._show_run("call-limit", _paused())
 
     async def tools(self) -> None:
-        """The card of the Tools button, and the window of tool servers."""
+        """The card of the Tools button, and the window of MCP servers."""
         window, host = self._window, self._host
         host.become(tools=(ADD, LOOK), version="sums 1.2")
         window.workspace.change_tools(SUMS_ON)

@@ -1,4 +1,4 @@
-"""Tool servers whose answers a test dictates."""
+"""MCP servers whose answers a test dictates."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The form of a tool server's question: values are validated and sent in their types."""
+"""The form of an MCP server's question: values are validated and sent in their types."""
 
 import re
 from typing import Any

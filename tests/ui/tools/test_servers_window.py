@@ -1,4 +1,4 @@
-"""The window of tool servers, and the card of a conversation's tools."""
+"""The window of MCP servers, and the card of a conversation's tools."""
 
 import asyncio
 from dataclasses import replace

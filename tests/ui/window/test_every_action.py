@@ -37,7 +37,7 @@ IDLE = {
     "Scroll to Bottom",  # the end is in sight
     "Select All",  # of one row
     "Search",  # the picture in a field
-    "Restart this tool server",  # the scripted server restarts at once
+    "Restart this MCP server",  # the scripted server restarts at once
 }  # fmt: skip
 ENDING = {"Quit", "Close Window", "Quit Without Saving"}
 

@@ -77,7 +77,7 @@ def engine(demo_model_path: Path) -> Iterator[Engine]:
 def window(
     enter: Enter, engine: Engine, theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Living[MainWindow]:
-    """The window with all that belongs to it, as in the program, and with a tool server."""
+    """The window with all that belongs to it, as in the program, and with an MCP server."""
     monkeypatch.setenv("FULLSTOP_CONFIG_DIR", str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.setattr(desktop, "ToolServers", lambda *_, **__: DictatedHost(SUMS))

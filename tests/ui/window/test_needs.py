@@ -38,7 +38,7 @@ def host() -> DictatedHost:
 def window(
     enter: Enter, scripted: ScriptedEngine, theme: Theme, host: DictatedHost
 ) -> Living[MainWindow]:
-    """The main window in front, with a tool server in use."""
+    """The main window in front, with an MCP server in use."""
 
     def make() -> MainWindow:
         window = main_window(scripted, theme, tool_host=host)

@@ -375,7 +375,7 @@ class ToolCard(_Card):
     def show_lost(self, server: str) -> None:
         """Offer to start the server of the call again; "" if it runs, or is started by itself."""
         if server and self.restart is None:
-            self.restart = push_button(f"Restart “{server}”", f"Restart the tool server {server}")
+            self.restart = push_button(f"Restart “{server}”", f"Restart the MCP server {server}")
             self.restart.clicked.connect(lambda: self.restart_requested.emit(server))
             self._column.addLayout(row(self.restart, STRETCH))
         if self.restart is not None:

@@ -234,7 +234,7 @@ async def test_a_server_that_fails_is_named_and_the_answer_goes_on(
     scripted: ScriptedEngine,
 ) -> None:
     async with Talk(scripted) as talk:
-        talk.host.refusal = "The tool server “sums” stopped: it ended with code 1."
+        talk.host.refusal = "The MCP server “sums” stopped: it ended with code 1."
         talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
         await talk.begins(adding(1, 1))
         await talk.asked(2)
