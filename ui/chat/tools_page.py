@@ -46,6 +46,7 @@ class ToolsPage(QWidget):
         self.approved: dict[tuple[str, str], QPushButton] = {}
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
+        self._hint.setContentsMargins(0, 0, 0, 12)
         self._list = QWidget()
         column(spacing=12, margins=(16, 0, 16, 16), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
@@ -70,7 +71,7 @@ class ToolsPage(QWidget):
         texts = column(title, about, (self.add, 0, left), spacing=4)
         row((badge, 0, top), (texts, 1), spacing=12, margins=12, on=self._empty)
         column(
-            row((self._hint, 1), margins=(16, 16, 16, 12)),
+            row((self._hint, 1), margins=(16, 16, 16, 0)),
             row((self._empty, 1), margins=(16, 0, 16, 0)),
             row(self.more, self.attach, STRETCH, self.manage, spacing=8, margins=(16, 0, 16, 16)),
             (self._scroll, 1),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.wording import quoted
@@ -145,11 +146,16 @@ class _SuggestionButton(QPushButton):
         with_stop = f", stopping at {quoted(suggestion.stop)}" if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
         title = self.title = label(suggestion.title, "title")
-        question = ElidedLabel(f"{suggestion.question}{with_stop}", "muted")
+        question = self._question = ElidedLabel(f"{suggestion.question}{with_stop}", "muted")
         self._line = row(title, (question, 1), spacing=24, margins=(16, 0, 16, 0), on=self)
         self._line.addStrut(40)
         for part in (title, question):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Show the title alone where the question would be a few letters."""
+        super().resizeEvent(event)
+        self._question.setVisible(self.width() >= CHAT_PX * 2 // 3)
 
     def sizeHint(self) -> QSize:
         return self._line.sizeHint()
