@@ -177,20 +177,13 @@ class TableView(QTableView):
         rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
         head = self.horizontalHeader()
         head.setHighlightSections(False)
-        columns = model.columns
-        texts = [number for number, column in enumerate(columns) if not column.is_number]
-        # A number in a stretched column would be far from its neighbor: the widest text grows.
-        self._growing = (
-            max(texts, key=lambda number: columns[number].width_chars, default=-1)
-            if columns[-1].is_number
-            else -1
-        )
+        self._growing = -1  # the column that gets the free width, if the last one does not
         character_px = self.fontMetrics().averageCharWidth()
-        for number, column in enumerate(columns):
+        for number, column in enumerate(model.columns):
             width_px = character_px * column.width_chars + 2 * _CELL_PX
             if column.width_chars:
                 self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
-        self._least_px = self.columnWidth(max(0, self._growing))
+        self._least_px = [self.columnWidth(number) for number in range(len(model.columns))]
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         head.customContextMenuRequested.connect(
             lambda position: context_menu(self, "Columns", self.column_entries()).popup(
@@ -218,10 +211,10 @@ class TableView(QTableView):
 
     def _grow(self) -> None:
         """Give the free width to the column that grows; it never gets less than it had at first."""
-        if self._growing >= 0 and not self.isColumnHidden(self._growing):
+        if self._growing >= 0:
             free_px = self.viewport().width() - self.horizontalHeader().length()
             width_px = self.columnWidth(self._growing) + free_px
-            self.setColumnWidth(self._growing, max(self._least_px, width_px))
+            self.setColumnWidth(self._growing, max(self._least_px[self._growing], width_px))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -275,10 +268,20 @@ class TableView(QTableView):
 
     def _show_chosen_columns(self) -> None:
         chosen = self._chosen_columns()
+        self.horizontalHeader().setStretchLastSection(False)  # all have their own widths again
         for column in range(self.horizontalHeader().count()):
             self.setColumnHidden(column, column not in chosen or column in self._empty)
-        is_stretched = self._growing < 0 and not self.isColumnHidden(column)
-        self.horizontalHeader().setStretchLastSection(is_stretched)
+        shown = [number for number in range(column + 1) if not self.isColumnHidden(number)]
+        columns = self._model.columns
+        texts = [number for number in shown if not columns[number].is_number]
+        # A number in a stretched column would be far from its neighbor: the widest text grows.
+        has_text_last = shown[-1:] == texts[-1:]
+        self._growing = (
+            -1
+            if has_text_last and shown[-1:] == [column]
+            else max(texts, key=lambda number: columns[number].width_chars, default=-1)
+        )
+        self.horizontalHeader().setStretchLastSection(self._growing < 0)
         self._grow()
 
     def _chosen_columns(self) -> list[int]:

@@ -160,3 +160,9 @@ async def test_special_token_is_never_broken_across_lines(
     assert "|\u2060i\u2060m" in tape.toPlainText()
     tape.selectAll()
     assert "<|im_end|>" in tape.createMimeDataFromSelection().text()
+
+
+async def test_tokens_fill_their_frame(window: MainWindow, inspector: InspectorWindow) -> None:
+    await ask(window, COUNT, "6")
+    table = inspector.tokens.table
+    assert table.horizontalHeader().length() == table.viewport().width()
