@@ -276,6 +276,8 @@ class TableView(QTableView):
         texts = [number for number in shown if not columns[number].is_number]
         # A number in a stretched column would be far from its neighbor: the widest text grows.
         has_text_last = shown[-1:] == texts[-1:]
+        if self._growing >= 0:
+            self.setColumnWidth(self._growing, self._least_px[self._growing])
         self._growing = (
             -1
             if has_text_last and shown[-1:] == [column]
