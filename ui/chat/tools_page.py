@@ -210,7 +210,7 @@ class ToolsPage(QWidget):
 
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))
-        if is_on:
+        if is_on and name != MEMORY_SERVER:
             start_task(self._owner, self._start([name]), "start an MCP server")
 
     async def _start(self, names: list[str]) -> None:

@@ -133,7 +133,7 @@ class MemoryPage(QWidget):
         self.export.clicked.connect(self._choose_file)
         self.delete_all.clicked.connect(self._confirm_deletion)
         self.table.selectionModel().selectionChanged.connect(lambda *_: self._enable())
-        self.table.row_opened.connect(lambda: self.table.edit(self.table.currentIndex()))
+        self.table.row_opened.connect(self._edit_current)
         inside = Qt.ShortcutContext.WidgetWithChildrenShortcut
         keys = QKeySequence.StandardKey
         QShortcut(keys.Undo, self, memory.undo_stack.undo, context=inside)
@@ -141,6 +141,7 @@ class MemoryPage(QWidget):
         for key in (keys.Delete, Qt.Key.Key_Backspace):
             QShortcut(key, self.table, self._delete, context=inside)
         memory.changed.connect(self._refresh)
+        memory.undo_stack.indexChanged.connect(lambda _: self._enable())
         self._refresh()
 
     def _refresh(self) -> None:
@@ -167,6 +168,12 @@ class MemoryPage(QWidget):
         self.undo.setToolTip(f"Undo {stack.undoText()}" if stack.canUndo() else "")
         self.export.setEnabled(bool(facts))
         self.delete_all.setEnabled(bool(facts))
+
+    def _edit_current(self) -> None:
+        index, editing = self.table.currentIndex(), QAbstractItemView.State.EditingState
+        # Return also reaches the table when it ends the editing of a cell.
+        if index.isValid() and self.table.state() != editing:
+            self.table.edit(index.siblingAtColumn(0))
 
     def _ask_for_fact(self) -> None:
         prompt_text(self, "Add Fact", "A short sentence about you:", self._add, done="Add")

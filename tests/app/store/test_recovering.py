@@ -13,6 +13,7 @@ from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovere
 from tests.support.answers.said import conversation
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
+from ui.records.facts import Fact
 from ui.records.store import Recovered
 
 
@@ -128,3 +129,39 @@ async def test_cancelled_recovery_ends_the_merge_that_has_begun(path: Path, tmp_
         release.set()
         assert (await recovering).conversations == 3
         assert len(store.conversations()) == 3
+
+
+async def test_recovery_of_facts(path: Path) -> None:
+    async with opened(path) as store:
+        source = conversation("question")
+        keep(store, source)
+        store.save_fact(Fact("The user lives in Berlin.", source.id, 1.0, "a1"))
+        store.save_fact(Fact("Lost source", "gone", 2.0, "a2"))
+
+    changed(
+        path,
+        f"INSERT INTO facts VALUES ('a3', '{'x' * 1_000}', 3.0, NULL), ('', 'no id', 4.0, NULL)",
+        BAD_SCHEMA,
+    )
+
+    async with opened(path) as store:
+        assert store.facts() == []
+        outcome, _ = await recovered(store)
+        assert outcome.unreadable == 2
+        assert store.facts() == [
+            Fact("The user lives in Berlin.", source.id, 1.0, "a1"),
+            Fact("Lost source", "", 2.0, "a2"),
+        ]
+
+
+async def test_damaged_fact_hides_no_other(path: Path) -> None:
+    async with opened(path) as store:
+        store.save_fact(Fact("First", "", 1.0, "a1"))
+    changed(
+        path,
+        "INSERT INTO facts VALUES ('a2', CAST(x'41ff0a42' AS TEXT), 2.0, NULL), "
+        f"('a3', '{'x' * 1_000}', 3.0, NULL), ('a4', 'Last', -1e300, NULL)",
+    )
+    async with opened(path) as store:
+        assert store.problem is None
+        assert [fact.text for fact in store.facts()] == ["Last", "First", "A\ufffd B"]

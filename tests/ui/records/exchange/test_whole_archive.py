@@ -1,7 +1,9 @@
 """Everything of one computer as one archive: on another one, all of it is as it was."""
 
+import json
 import os
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -279,3 +281,29 @@ async def test_copies_keep_their_traces_when_the_original_is_deleted(
     assert first == before[0]
     assert sorted(others, key=str) == sorted([*before, before[0]], key=str)
     here.kept.close()
+
+
+async def test_facts_come_with_everything_and_only_then(qapp: QApplication, tmp_path: Path) -> None:
+    here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
+    kept = [here.memory.add("The user lives in Berlin."), here.memory.add("It <b>rains</b>")]
+    private = here.conversations.folders.all()[0]
+    here.conversations.folders.keep(replace(private, has_memory=False))
+    await here.export(tmp_path / "all.json")
+    text = (tmp_path / "all.json").read_text()
+    hostile = {"id": "x", "text": "y" * 1_000_000, "created_at": 1}
+    worse = text.replace('"facts": [', f'"facts": [{json.dumps(hostile)}, ')
+    (tmp_path / "worse.json").write_text(worse)
+    there.memory.add("the user LIVES in Berlin.")
+    await there.take(tmp_path / "worse.json")
+    assert [fact.text for fact in there.memory.facts] == [
+        "the user LIVES in Berlin.", "It <b>rains</b>",
+    ]  # fmt: skip
+    assert there.memory.facts[1] == kept[1]
+    assert "1 fact added to the memory." in there.said[0]
+    assert "facts[0].text: has 1,000,000 characters" in there.said[0]
+    assert there.conversations.folders.all() == here.conversations.folders.all()
+    here.files.export_to(tmp_path / "some.json", here.every()[0])
+    await here.files.finish()
+    assert "Berlin" not in (tmp_path / "some.json").read_text()
+    here.kept.close()
+    there.kept.close()
