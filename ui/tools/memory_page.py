@@ -132,7 +132,7 @@ class MemoryPage(QWidget):
         self.undo.clicked.connect(memory.undo_stack.undo)
         self.export.clicked.connect(self._choose_file)
         self.delete_all.clicked.connect(self._confirm_deletion)
-        self.table.selectionModel().selectionChanged.connect(lambda *_: self._enable())
+        self.table.selectionModel().selectionChanged.connect(self._enable)
         self.table.row_opened.connect(self._edit_current)
         inside = Qt.ShortcutContext.WidgetWithChildrenShortcut
         keys = QKeySequence.StandardKey
@@ -141,7 +141,7 @@ class MemoryPage(QWidget):
         for key in (keys.Delete, Qt.Key.Key_Backspace):
             QShortcut(key, self.table, self._delete, context=inside)
         memory.changed.connect(self._refresh)
-        memory.undo_stack.indexChanged.connect(lambda _: self._enable())
+        memory.undo_stack.indexChanged.connect(self._enable)
         self._refresh()
 
     def _refresh(self) -> None:
@@ -160,7 +160,7 @@ class MemoryPage(QWidget):
         show_text(self.count, count)
         self._enable()
 
-    def _enable(self) -> None:
+    def _enable(self, *_: object) -> None:
         facts, stack = self._memory.facts, self._memory.undo_stack
         self.add.setEnabled(len(facts) < MAX_FACTS)
         self.delete.setEnabled(bool(self.table.selected_rows()))
