@@ -67,12 +67,12 @@ class ToolsPage(QWidget):
         self.add.clicked.connect(self.adding_requested)
         self.add.setProperty("is_flush", True)
         left, top = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignTop
-        title = label("No tools yet", "title", 1.15)
+        title = label("No servers yet", "title", 1.15)
         texts = column(title, about, (self.add, 0, left), spacing=4)
         row((badge, 0, top), (texts, 1), spacing=12, margins=12, on=self._empty)
         column(
             row((self._hint, 1), margins=(16, 16, 16, 0)),
-            row((self._empty, 1), margins=(16, 0, 16, 0)),
+            row((self._empty, 1), margins=(16, 0, 16, 16)),
             row(self.more, self.attach, STRETCH, self.manage, spacing=8, margins=(16, 0, 16, 16)),
             (self._scroll, 1),
             spacing=0,
@@ -192,7 +192,7 @@ class ToolsPage(QWidget):
         facts = counted(0 if memory is None else len(memory.facts), "kept fact")
         if not self._can_call:
             return f"Gives the model {facts}. Search needs a model that can call tools."
-        return f"Searches your conversations and keeps facts: {facts}"
+        return f"Searches your conversations · {facts}"
 
     def _with_approval(self, tool: ToolInfo, box: QCheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""

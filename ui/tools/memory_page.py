@@ -8,7 +8,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QHeaderView, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QFrame, QWidget
 
 from engine.wording import counted
 from ui.kit.buttons import push_button
@@ -57,7 +57,7 @@ class _Facts(TableModel):
         columns = (
             TableColumn("Fact", 44, lambda fact: str(fact.text)),
             TableColumn("Chat", 18, memory.source_of),
-            TableColumn("Kept", 0, lambda fact: format_day(fact.created_at)),
+            TableColumn("Kept", 13, lambda fact: format_day(fact.created_at), is_number=True),
         )
         super().__init__(columns, parent)
         self._memory = memory
@@ -105,8 +105,8 @@ class MemoryPage(QWidget):
         self.rows = _Facts(memory, self)
         self.table = TableView(self.rows, "Kept facts")
         self.table.setEditTriggers(_TRIGGERS.DoubleClicked | _TRIGGERS.EditKeyPressed)
-        self.table.setMinimumHeight(220)
-        self.table.horizontalHeader().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
+        self.table.setMinimumHeight(190)
+        self.table.verticalHeader().setDefaultSectionSize(32)
         self.empty = label(_EMPTY, "muted", is_wrapped=True)
         self.count = label("", "muted", 0.92)
         self.undo = push_button("Undo", "Undo the last change of the facts")

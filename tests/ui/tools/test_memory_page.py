@@ -159,7 +159,7 @@ def test_tools_tab_names_what_the_memory_can_do(theme: Theme, qtbot: QtBot, memo
     box = lambda: page.boxes[(MEMORY_SERVER,)]  # noqa: E731 - made anew by each change
     page.show_choice(ToolsInUse(), can_call=True)
     assert (box().text(), box().isChecked(), box().isEnabled()) == ("Memory", False, True)
-    assert box().accessibleName().endswith("keeps facts: 2 kept facts")
+    assert box().accessibleName().endswith("Searches your conversations · 2 kept facts")
     box().click()
     assert (MEMORY_SERVER, "search_conversations") in page.boxes
     page.show_choice(page._choice, can_call=False)
