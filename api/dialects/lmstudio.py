@@ -12,12 +12,18 @@ from typing import Any, Literal, NotRequired
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from api.dialects.openai.wire import IdleSeconds
 from api.dialects.shared.answers import with_field
 from api.dialects.shared.dialect import Dialect, ParsedRequest, query
 from api.dialects.shared.parsing import WireModel
 from api.service.errors import ApiError, ErrorKind, path_text, shown
-from api.service.models import ListedModel, find_listed, keep_loaded, list_models
+from api.service.models import (
+    ListedModel,
+    find_listed,
+    keep_loaded,
+    list_models,
+    refuse_download,
+)
+from engine.errors import UnknownModel
 
 
 class ModelEntry(TypedDict):
@@ -88,7 +94,7 @@ class LoadParams(WireModel):
 
     model: str = Field(min_length=1)
     echo_load_config: bool | None = None
-    ttl: IdleSeconds | None = None
+    ttl: float | None = Field(default=None, gt=0, le=1e8, allow_inf_nan=False)
 
 
 class UnloadParams(WireModel):
@@ -234,8 +240,8 @@ async def load(request: ParsedRequest[LoadParams]) -> LoadAnswer:
     """Loads a model, and says when it is in memory, for LM Studio's clients."""
     service, params, begun_s = request.service, request.params, time.perf_counter()
     model_id = (await find_listed(service, params.model)).status.id
+    keep_loaded(service, model_id, params.ttl)  # before an earlier time can end after the load
     await service.engine.tokenize("", service.engine_name(model_id))
-    keep_loaded(service, model_id, params.ttl)
     model = await find_listed(service, model_id)
     details = model_details(model, service.engine.limits.max_rows)
     answer: LoadAnswer = {
@@ -279,7 +285,10 @@ async def unload(request: ParsedRequest[UnloadParams]) -> dict[str, str]:
 )
 async def download(request: ParsedRequest[DownloadParams]) -> dict[str, str]:
     """Whether a model is here, as LM Studio reports one that it has: nothing is downloaded."""
-    await find_listed(request.service, request.params.model)
+    try:
+        await find_listed(request.service, request.params.model)
+    except (ApiError, UnknownModel) as error:
+        refuse_download(error)
     return {"status": "already_downloaded"}
 
 

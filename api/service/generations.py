@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from api.service.errors import failure_of
-from api.service.models import list_model, model_name
+from api.service.models import architecture_of, model_name
 from api.service.record import RequestRecord
 from api.service.service import Service
 from engine import Generation, merge_deltas
@@ -71,10 +71,9 @@ async def rank_pairs(
     """Return the scores of pairs; ends when the client disconnects."""
     record.requested_model = model
     status = service.resolve_model(model)
-    if status is not None:  # before a model is loaded that ranks nothing
-        listed = await asyncio.to_thread(list_model, status)
-        if listed.architecture:
-            check_reranker(status.id, status.model_folder, listed.architecture)
+    if status is not None and (architecture := architecture_of(status)):
+        # Before a model is loaded that ranks nothing.
+        check_reranker(status.id, status.model_folder, architecture)
     ranking = await service.engine.rank(replace(request, model=service.engine_name(model)))
     record.model = model_name(service, model)
     record.embedded_tokens = sum(ranking.tokens)

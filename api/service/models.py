@@ -8,12 +8,13 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from api.service.errors import ApiError, ErrorKind, required, shown
 from api.service.service import Service
 from engine import ModelStatus
-from engine.errors import NoModel
+from engine.errors import NoModel, UnknownModel
+from engine.library.local_models import FoundModel
 from engine.library.model_info import ModelInfo
 from engine.library.purpose import Purpose, purpose_of
 from engine.library.template_files import chat_template
@@ -160,10 +161,19 @@ class ListedModel:
         return str(count) if count else ""
 
 
+def architecture_of(status: ModelStatus) -> str:
+    """Return a model's architecture; empty where its folder was not read yet."""
+    known = _known(status)
+    return "" if known is None else known.architecture
+
+
+def _known(status: ModelStatus) -> ModelInfo | FoundModel | None:
+    return status.info or (None if status.offered is None else status.offered.found)
+
+
 def list_model(status: ModelStatus) -> ListedModel:
     """Return a model with its figures; reads its template and the headers of its weights."""
-    info, offered = status.info, status.offered
-    known = info if info is not None else None if offered is None else offered.found
+    info, offered, known = status.info, status.offered, _known(status)
     draft = None if info is None or info.draft is None else info.draft.id
     folder, template = status.model_folder, _template(status)
     if draft is None and offered is not None and offered.draft is not None:
@@ -172,13 +182,13 @@ def list_model(status: ModelStatus) -> ListedModel:
         status,
         0 if known is None else known.context_length,
         0 if known is None else known.size_bytes,
-        "" if known is None else known.architecture,
+        architecture_of(status),
         draft,
         int(_written_at(status.model_folder) if info is None else info.loaded_at),
         known is not None and known.can_see,
         any(sign in template for sign in _THINKING_SIGNS) if info is None else info.can_think,
         "tools" in template if info is None else info.can_call_tools,
-        purpose_of(folder, "" if known is None else known.architecture),
+        purpose_of(folder, architecture_of(status)),
         template,
         weights_of(folder),
     )
@@ -204,6 +214,19 @@ async def find_listed(service: Service, name: str) -> ListedModel:
             code="model_not_found",
         )
     return await asyncio.to_thread(list_model, status)
+
+
+def refuse_download(error: ApiError | UnknownModel) -> NoReturn:
+    """Raise the error for a model that is not here, with the way to get it; others as they are."""
+    if isinstance(error, ApiError) and error.kind is not ErrorKind.NOT_FOUND:
+        raise error
+    raise ApiError(
+        ErrorKind.NOT_FOUND,
+        f"{error}; requests download nothing: use fullstop models download, or Models in the "
+        "window, and serve it",
+        field=("model",),
+        code="model_not_found",
+    ) from None
 
 
 def keep_loaded(service: Service, model: str, idle_s: float | None) -> None:

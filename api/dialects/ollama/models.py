@@ -11,12 +11,13 @@ from typing import Any
 from api.dialects.ollama.wire import NamedModelParams, OllamaText
 from api.dialects.shared.dialect import LINES, ParsedRequest, query
 from api.dialects.shared.encoding import json_line
-from api.service.errors import ApiError, ErrorKind, required
+from api.service.errors import ApiError, required
 from api.service.models import (
     ListedModel,
     check_model,
     list_models,
     loaded_model,
+    refuse_download,
 )
 from api.service.service import Service
 from engine.errors import NoModel, UnknownModel
@@ -29,10 +30,6 @@ OllamaModels = dict[str, list[dict[str, Any]]]
 
 _TAG = ":latest"
 _NEVER = datetime(2318, 1, 1, tzinfo=UTC).timestamp()
-_GET_IT = (
-    "; requests download nothing: use fullstop models download, or Models in the window, and serve "
-    "it"
-)
 # The lines that the reference sends for a model that is downloaded already.
 _PULLED = ("pulling manifest", "verifying sha256 digest", "writing manifest", "success")
 
@@ -162,9 +159,7 @@ async def pull(request: ParsedRequest[NamedModelParams]) -> OllamaText | list[st
     try:
         await _requested_model(request)
     except (ApiError, UnknownModel) as error:
-        if isinstance(error, ApiError) and error.kind is not ErrorKind.NOT_FOUND:
-            raise
-        raise ApiError(ErrorKind.NOT_FOUND, f"{error}{_GET_IT}", field=("model",)) from None
+        refuse_download(error)
     if request.params.stream is False:
         return {"status": _PULLED[-1]}
     return [json_line({"status": status}) for status in _PULLED]

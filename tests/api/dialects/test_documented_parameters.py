@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from api.dialects.lmstudio import LoadParams
 from api.dialects.ollama.wire import EmbedParams, OldEmbedParams
 from api.dialects.openai.chat_wire import TokenizeParams
 from api.dialects.openai.wire import EmbeddingParams
+from api.dialects.rerank import RerankParams, ScoreParams
 from api.dialects.shared.encoding import json_text
 from api.dialects.shared.parameters import ReadContext
 from api.dialects.shared.parsing import WireModel, parse_body
@@ -20,6 +22,7 @@ from tests.support.documented_parameters import (
     messages,
     ollama,
     openai,
+    ranking,
     responses,
     sglang,
 )
@@ -35,6 +38,9 @@ OWN: dict[str, Documented] = {
     "ollama_chat": ollama.CHAT,
     "ollama_generate": ollama.GENERATE,
     "embed": ollama.EMBED,
+    "rerank": ranking.RERANK,
+    "score": ranking.SCORE,
+    "load": ranking.LOAD,
 }
 # Routes whose requests are not read as generations: a request, and the type of its body.
 OTHER_ROUTES: dict[str, tuple[dict[str, Any], type[WireModel]]] = {
@@ -42,6 +48,9 @@ OTHER_ROUTES: dict[str, tuple[dict[str, Any], type[WireModel]]] = {
     "embed": ({"input": "Hi"}, EmbedParams),
     "old_embed": ({"prompt": "Hi"}, OldEmbedParams),
     "tokenize": ({"prompt": "Hi"}, TokenizeParams),
+    "rerank": ({"query": "a", "documents": ["b"]}, RerankParams),
+    "score": ({"text_1": "a", "text_2": "b"}, ScoreParams),
+    "load": ({"model": "x"}, LoadParams),
 }
 # Honoured in how the answer is made of what the engine generates: read by the dialect's writer.
 IN_THE_ANSWER = {

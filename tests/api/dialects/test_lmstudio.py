@@ -153,7 +153,7 @@ def test_v0_answers_as_openais_routes(site: Site) -> None:
         (LOAD, {"model": "demo-model", "ttl": -1}, 400, "invalid_request", "ttl"),
         (UNLOAD, {"instance_id": 5}, 400, "invalid_request", "instance_id"),
         (UNLOAD, {"instance_id": "other"}, 404, "model_not_found", None),
-        (DOWNLOAD, {"model": "ibm/granite-4-micro"}, 404, "model_not_found", None),
+        (DOWNLOAD, {"model": "ibm/granite-4-micro"}, 404, "model_not_found", "model"),
         ("/api/v1/models/download/status/job_1", {}, 404, "invalid_request", None),
         ("/api/v1/chat", {"model": "m", "input": "Hi"}, 404, "invalid_request", None),
     ],
@@ -177,6 +177,8 @@ def test_unknown_names_of_several_models_are_named(several: Site) -> None:
 def test_download_of_a_model_that_is_here_is_done(site: Site) -> None:
     reply = site.send("POST", DOWNLOAD, {"model": "demo-model"})
     assert reply.json == {"status": "already_downloaded"}
+    other = site.send("POST", DOWNLOAD, {"model": "other"})
+    assert "fullstop models download" in other.json["error"]["message"]
 
 
 def test_key_is_required_to_load_and_unload(serve: Callable[..., Site]) -> None:
