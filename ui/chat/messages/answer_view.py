@@ -214,7 +214,7 @@ class AnswerView(ShownMessage):
         for part in (self._retry, self.action_row):
             foot.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
         self.calls = ToolCards()
-        layout = self._parts = column((self.text_view, 0, _LEFT), self.calls, spacing=8, on=self)
+        layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
         for picture in self.files:
             layout.addWidget(picture)
         layout.addLayout(foot)

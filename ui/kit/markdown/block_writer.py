@@ -24,6 +24,7 @@ from ui.kit.markdown.inline_writer import (
     CODE_PROPERTY,
     DEPTH_PROPERTY,
     MARK_PROPERTY,
+    MEASURE_PROPERTY,
     NOTE_PREFIX,
     QUOTE_PROPERTY,
     InlineWriter,
@@ -31,6 +32,7 @@ from ui.kit.markdown.inline_writer import (
 from ui.kit.markdown.parser import table_tokens
 from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle, highlighted_lines
+from ui.kit.theme import current_theme
 
 _QUOTE_PX = 18
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
@@ -94,6 +96,7 @@ class BlockWriter:
     state: WriterState
     inline: InlineWriter
     decorations: list[Decoration] = field(default_factory=list)
+    beside_px: float = 0.0
     indent_px: float = 0.0
     mark: ItemMark | None = None
     is_close: bool = False
@@ -104,11 +107,13 @@ class BlockWriter:
     def begin(self, top_px: float, line_percent: float = 128, text: str = "") -> None:
         """Begin a block of text, and write the mark that waits for it."""
         form = QTextBlockFormat()
+        form.setProperty(MEASURE_PROPERTY, True)
         if is_right_to_left(text):
             form.setLayoutDirection(_FROM_THE_RIGHT)
             form.setRightMargin(self.indent_px)
         else:
             form.setLeftMargin(self.indent_px)
+        limit_measure(form, self.beside_px)
         form.setTopMargin(self.top_margin(top_px))
         form.setLineHeight(line_percent, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
         if self.mark is not None:
@@ -218,6 +223,19 @@ class BlockWriter:
         else:
             self.inline.write_box(mark.is_done)
             self.cursor.insertText(gap, form)
+
+
+def free_px(available_px: float) -> float:
+    """Return the width beside lines of text."""
+    return max(0.0, available_px - current_theme().text_px())
+
+
+def limit_measure(form: QTextBlockFormat, beside_px: float) -> None:
+    """Leave the width beside lines free, at the end of their direction."""
+    if form.layoutDirection() == _FROM_THE_RIGHT:
+        form.setLeftMargin(beside_px)
+    else:
+        form.setRightMargin(beside_px)
 
 
 def is_right_to_left(text: str) -> bool:
@@ -383,6 +401,7 @@ class MarkdownWriter:
         self._inline = InlineWriter(cursor, style, pictures, available_px)
         self._state = replace(before)
         self._blocks = BlockWriter(cursor, style, self._state, self._inline)
+        self._blocks.beside_px = free_px(available_px)
         self._continued = before.items
         self._lists: list[OpenList] = []
         self._items: list[float] = []
@@ -491,7 +510,7 @@ class MarkdownWriter:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
             form.setBottomMargin(self._style.gap_px)
-            if width <= self._available_px - self._blocks.indent_px:
+            if width <= self._available_px - self._blocks.indent_px - self._blocks.beside_px:
                 form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px
@@ -509,6 +528,7 @@ class MarkdownWriter:
         form.setBottomMargin(style.code_foot_px + style.gap_px)
         form.setLeftMargin(blocks.indent_px + style.code_pad_px)
         form.setRightMargin(style.code_pad_px)
+        form.clearProperty(MEASURE_PROPERTY)
         blocks.cursor.setBlockFormat(form)
         here = blocks.cursor.position()
         self._inline.write_picture_card(image)

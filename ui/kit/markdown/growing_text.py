@@ -4,7 +4,8 @@ from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor, QTextDocument
 
-from ui.kit.markdown.block_writer import MarkdownWriter, WriterState
+from ui.kit.markdown.block_writer import MarkdownWriter, WriterState, free_px, limit_measure
+from ui.kit.markdown.inline_writer import MEASURE_PROPERTY
 from ui.kit.markdown.parser import closed_tokens, parse, prepared
 from ui.kit.markdown.pictures import Drawn, Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle
@@ -28,6 +29,7 @@ class GrowingText:
         self._frozen_end = 0
         self._frozen_format, self._frozen_char_format = QTextBlockFormat(), QTextCharFormat()
         self._before = WriterState()
+        self._beside_px = 0.0  # the width that the written lines leave free
 
     def show(self, text: str) -> None:
         if not text.startswith(self.source):
@@ -65,6 +67,7 @@ class GrowingText:
         text = prepared(self._tail)
         tokens = parse(text)
         self.is_writing = True
+        self._beside_px = free_px(self.width_px)
         cursor = QTextCursor(self._document)
         cursor.beginEditBlock()
         closed, first_open_line = closed_tokens(text, tokens)
@@ -90,18 +93,38 @@ class GrowingText:
         return writer
 
     def fit_drawn(self) -> None:
-        """Fit pictures into the view, and center the formulas that are narrower than it."""
+        """Fit lines and pictures into the view; center the formulas that are narrower than it."""
         available, style = self.width_px, self.style
+        self._fit_lines()
         for decoration in self.decorations:
             if decoration.kind == "formula" and decoration.width_px:
                 cursor = QTextCursor(self._document.findBlock(decoration.start))
                 form = cursor.blockFormat()
-                fits = decoration.width_px <= available - decoration.left_px
+                fits = decoration.width_px <= available - decoration.left_px - self._beside_px
                 target = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
                 if form.alignment() != target:
                     form.setAlignment(target)
                     cursor.setBlockFormat(form)
         self._pictures.fit_all(self._document, style.font, available)
+
+    def _fit_lines(self) -> None:
+        beside_px = free_px(self.width_px)
+        if beside_px == self._beside_px:
+            return
+        self._beside_px = beside_px
+        cursor = QTextCursor(self._document)
+        cursor.beginEditBlock()
+        block = self._document.begin()
+        while block.isValid():
+            form = block.blockFormat()
+            if form.hasProperty(MEASURE_PROPERTY):
+                limit_measure(form, beside_px)
+                cursor.setPosition(block.position())
+                cursor.setBlockFormat(form)
+            block = block.next()
+        cursor.endEditBlock()
+        if self._frozen_format.hasProperty(MEASURE_PROPERTY):
+            limit_measure(self._frozen_format, beside_px)
 
     def _remove_tail(self, cursor: QTextCursor) -> None:
         start = self._frozen_end if self._before.is_first else self._frozen_end + 1

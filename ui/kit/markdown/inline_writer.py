@@ -24,6 +24,8 @@ DEPTH_PROPERTY = QTextFormat.Property.UserProperty.value + 3
 MARK_PROPERTY = QTextFormat.Property.UserProperty.value + 4
 CODE_PROPERTY = QTextFormat.Property.UserProperty.value + 5
 QUOTE_PROPERTY = QTextFormat.Property.UserProperty.value + 6
+# Of a block of text: its lines are no longer than is readable; code and tables take all the width.
+MEASURE_PROPERTY = QTextFormat.Property.UserProperty.value + 7
 
 
 class InlineWriter:

@@ -64,3 +64,27 @@ def test_long_words_wrap(theme: Theme, qapp: QApplication) -> None:
     assert block_of(view.document(), "xxx").layout().lineCount() > 10
     assert block_of(view.document(), "yyy").layout().lineCount() > 10
     assert view.horizontalScrollBar().maximum() == 0
+
+
+def test_lines_of_text_are_short_where_code_takes_the_width(
+    theme: Theme, qapp: QApplication
+) -> None:
+    text = "word " * 60 + "\n\n- " + "item " * 60 + "\n\n```\ncode\n```\n\nשלום " + "מה " * 90
+    wide = theme.text_px() + 150
+    whole, view = shown(theme, qapp, text, wide), shown(theme, qapp, "", 400)
+    view.append_markdown(text[:350])
+    view._render()
+    view.resize(wide, 300)  # while it streams
+    view.append_markdown(text[350:])
+    view.finish()
+    for each in (whole, view):
+        [card] = each.decorations
+        assert each.area(card).width() == each.viewport().width()
+        block = each.document().begin()
+        while block.isValid():
+            lines = block.layout()
+            if block.text() != "code":
+                for number in range(lines.lineCount()):
+                    assert lines.lineAt(number).width() <= theme.text_px()
+            block = block.next()
+        assert each.document().size() == whole.document().size()
