@@ -58,6 +58,21 @@ _ORDER = {Severity.ERROR: 0, Severity.WARNING: 1, Severity.NOTE: 2}
 
 # A text view takes seconds to lay out megabytes: the field gets only the first part of an answer.
 SHOWN_CHARS = 60_000
+_LENGTH, _CALL = "Reached the token limit", "Called a tool"
+# By a reason in any dialect.
+_ENDS = {
+    "stop": "Ended by the model or a stop",
+    "end_turn": "Ended by the model",
+    "completed": "Ended by the model or a stop",
+    "stop_sequence": "Stopped by a stop sequence",
+    "length": _LENGTH,
+    "max_tokens": _LENGTH,
+    "max_output_tokens": _LENGTH,
+    "tool_calls": _CALL,
+    "tool_use": _CALL,
+    "content_filter": "Cut by a content filter",
+    "refusal": "Refused by the model",
+}
 _READING = "read a capture"
 _HINT = (
     "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
@@ -98,10 +113,21 @@ class CapturedAnswers:
 
     @property
     def result(self) -> str:
-        """The reason of the answer, and how many faults were found."""
+        """Why the answer ended, and how many faults were found."""
         count = sum(finding.severity is Severity.ERROR for finding in self.findings)
         faults = counted(count, "fault") if count else "no faults"
-        return f"Reason: {self.capture.reason or 'none'} · {faults}"
+        return f"{_end_text(self.capture)} · {faults}"
+
+
+def _end_text(capture: Capture) -> str:
+    """Return why an answer ended, as far as it says, with its own word for that."""
+    if capture.verdict is not None:
+        return capture.verdict
+    if capture.reason is None:
+        return "No reason given"
+    if isinstance(capture.matched, str):
+        return f"Stopped by {quoted(capture.matched, 40)} ({capture.reason})"
+    return f"{_ENDS.get(capture.reason, 'Ended')} ({capture.reason})"
 
 
 def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:

@@ -1,7 +1,8 @@
 """Finds the answers in a file or a pasted text, and reads each of them.
 
-Reads a JSON body, server-sent events, NDJSON, the output of ``curl -i`` and ``curl -v``, and HTTP
-archives (HAR, http://www.softwareishard.com/blog/har-12-spec/). Pure; any thread.
+Reads a JSON body, server-sent events, NDJSON, the output of ``curl -i`` and ``curl -v``, a request
+followed by its answer, and HTTP archives (HAR, http://www.softwareishard.com/blog/har-12-spec/).
+Pure; any thread.
 """
 
 import base64
@@ -10,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 from api.conformance.captures.frames import (
@@ -38,11 +39,14 @@ _SEPARATOR = re.compile(r"\s*,?\s*")
 # The ends of the paths of models' APIs.
 _API_PATH = re.compile(r"/(?:messages|completions?|responses|generate|api/chat)/?$")
 _REQUEST_FIELDS = frozenset({"messages", "prompt", "input", "text", "input_ids"})
+_ANSWER_FIELDS = frozenset({"choices", "content", "output", "meta_info", "done", "object", "type"})
 _END = re.compile(
     r'"(?:finish_reason|done_reason|stop_reason)"\s*:\s*["{]'
     r'|\[DONE\]|message_stop|"response\.(?:completed|incomplete|failed)"|"done"\s*:\s*true|"error"'
 )
 _DONE = re.compile(r'"done"\s*:\s*true')
+_REQUEST_LINE = re.compile(r"(?m)^POST \S+ HTTP/")
+_OBJECT = re.compile(r"(?m)^\{")
 _FIRST_EVENTS = ("message_start", "response.created")
 
 
@@ -86,18 +90,35 @@ def _answers(text: str) -> Iterator[Framed]:
     for segment in _segments(text):
         if COMMAND_LINE.match(segment):
             stops = command_stops(segment)
+        request, rest = _split_request(segment)
+        if request and rest.strip():
+            segment, stops = rest, body_stops(request)
         for answer in _split_answers(split_frames(segment)):
             # A program that logs events as JSON lines writes no head.
             is_dump = answer.form is BodyForm.NDJSON and answer.status is None
             yield replace(answer, stops=answer.stops or stops, is_dump=is_dump)
 
 
+def _split_request(text: str) -> tuple[dict[str, Any], str]:
+    """Return the body of the request that comes first, and the rest; an empty body without one."""
+    begin = _OBJECT.search(text)
+    if begin is not None:
+        try:
+            value, end = json.JSONDecoder().raw_decode(text, begin.start())
+        except (ValueError, RecursionError):
+            return {}, text
+        if _REQUEST_FIELDS & value.keys() and not _ANSWER_FIELDS & value.keys():
+            return value, text[end:]
+    return {}, text
+
+
 def _segments(text: str) -> Iterator[str]:
-    """Yield the parts of a text between commands and heads; heads without a body stay together."""
+    """Yield the parts of a text between requests and heads; heads without a body stay together."""
     # curl -v marks each line; a command still comes before its own lines.
     is_marked = re.search(r"(?m)^< HTTP/", text) is not None
     heads = () if is_marked else STATUS_LINE.finditer(text)
-    starts = {found.start(): False for found in COMMAND_LINE.finditer(text)}
+    begins = (() if is_marked else _REQUEST_LINE.finditer(text), COMMAND_LINE.finditer(text))
+    starts = {found.start(): False for found in chain(*begins)}
     starts |= {found.start(): True for found in heads}
     begin, head = 0, None
     for start, is_head in sorted(starts.items()):

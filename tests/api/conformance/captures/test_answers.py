@@ -12,6 +12,15 @@ from api.conformance.captures.sources import captures_of
 from api.conformance.captures.values import Capture, Severity, WireDialect
 from tests.api.conformance.captures.saved import BODY, STOP, chunk, har, stream, whole
 
+ANSWER = json.dumps(
+    {
+        "object": "chat.completion",
+        "choices": [
+            {"index": 0, "message": {"content": "1 2 3 "}, "finish_reason": "stop"},
+        ],
+    }
+)
+
 TEXT = "A é👋 B"
 # No answer here has usage, as in streams whose request did not ask for it.
 HARMLESS = {"usage_missing"}
@@ -206,3 +215,23 @@ def test_a_truncated_archive_is_read_as_far_as_it_goes() -> None:
     fine, rest = read(text[: text.index('"more"') - 20])
     assert fine.text == TEXT
     assert (faults(rest), rest.is_truncated) == ({"archive_damaged"}, True)
+
+
+def test_stops_of_raw_http_requests_are_read() -> None:
+    def exchange(stop: str) -> str:
+        request = json.dumps({"messages": [{"role": "user", "content": "Count"}], "stop": [stop]})
+        return (
+            f"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\n\r\n{request}\r\n\r\n"
+            f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{ANSWER}\r\n"
+        )
+
+    answers = list(captures_of(exchange("4") + exchange("7")))
+    assert [answer.request_stops for answer in answers] == [("4",), ("7",)]
+    assert [answer.text for answer in answers] == ["1 2 3 "] * 2
+
+
+def test_stops_of_request_body_before_answer_are_read() -> None:
+    request = json.dumps({"prompt": "Count", "stop": "4"}, indent=2)
+    (answer,) = captures_of(f"{request}\n\n{ANSWER}")
+    assert answer.request_stops == ("4",)
+    assert len(answer.events) == 1
