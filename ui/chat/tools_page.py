@@ -72,7 +72,7 @@ class ToolsPage(QWidget):
         row((badge, 0, top), (texts, 1), spacing=12, margins=12, on=self._empty)
         column(
             row((self._hint, 1), margins=(16, 16, 16, 0)),
-            row((self._empty, 1), margins=(16, 0, 16, 16)),
+            row((self._empty, 1), margins=(16, 0, 16, 0)),
             row(self.more, self.attach, STRETCH, self.manage, spacing=8, margins=(16, 0, 16, 16)),
             (self._scroll, 1),
             spacing=0,

@@ -44,8 +44,7 @@ def fact_text(text: str) -> str:
     """Return a text as one line without hidden characters; raises ``ValueError`` with a remedy."""
     length = len(text)
     if length <= 10 * MAX_FACT_CHARS:
-        text = "".join(map(_visible, text))
-        text = " ".join(text.split())
+        text = visible_line(text)
         length = len(text)
     if length > MAX_FACT_CHARS:
         raise ValueError(
@@ -55,6 +54,11 @@ def fact_text(text: str) -> str:
     if not text:
         raise ValueError("fact: is empty. Write one short sentence.")
     return text
+
+
+def visible_line(text: str) -> str:
+    """Return a text as one line without control, direction and other hidden characters."""
+    return " ".join("".join(map(_visible, text)).split())
 
 
 def _visible(char: str) -> str:

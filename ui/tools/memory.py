@@ -12,6 +12,7 @@ from PySide6.QtGui import QUndoStack
 from engine.wording import counted, quoted
 from ui.kit.commands import ValueChange
 from ui.preferences_state import PreferencesState
+from ui.records.codec import moment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import (
     MAX_FACT_CHARS,
@@ -22,13 +23,14 @@ from ui.records.facts import (
     fact_text,
     facts_block,
     remembered_text,
+    visible_line,
 )
 from ui.records.store import ConversationStore, Hit, SearchFilter, query_terms
 from ui.records.tool_servers import ServerState, ToolAnswer, ToolInfo, ToolServerConfig
 
 _MAX_RESULTS, _USUAL_RESULTS = 20, 8
 _MAX_TERMS = 8  # searched one by one if no message has all
-_SNIPPET_CHARS = 400
+_SNIPPET_CHARS, _MAX_QUERY_CHARS = 400, 400
 _SPEAKERS = {"user": "the user", "assistant": "the model", "title": "the title"}
 
 
@@ -201,6 +203,7 @@ class Memory(QObject):
 
     async def _find(self, query: str, limit: int, conversation: Conversation) -> str:
         """Return the messages with all words of a query, else those with the most, as text."""
+        query = visible_line(query[:_MAX_QUERY_CHARS])
         off = tuple(folder.id for folder in self._folders() if not folder.has_memory)
         target = SearchFilter(
             asker=conversation.id, without_folders=off, snippet_chars=_SNIPPET_CHARS
@@ -214,7 +217,8 @@ class Memory(QObject):
         if not hits:
             found: Counter[tuple[str, str | None]] = Counter()
             first: dict[tuple[str, str | None], Hit] = {}
-            for term in query_terms(query)[:_MAX_TERMS]:
+            terms = query_terms(query)
+            for term in ([term for term in terms if len(term) > 2] or terms)[:_MAX_TERMS]:
                 for hit in await search(f'"{term}"'):
                     key = hit.conversation_id, hit.message_id
                     found[key] += 1
@@ -229,7 +233,7 @@ class Memory(QObject):
 
 
 def _line(hit: Hit) -> str:
-    day = datetime.fromtimestamp(hit.sent_at).strftime("%Y-%m-%d")
+    day = datetime.fromtimestamp(moment(hit.sent_at)).strftime("%Y-%m-%d")
     title = " ".join(hit.title.split())
     return as_data(f"“{title}”, {day}, {_SPEAKERS[hit.role]}: {hit.snippet}")
 

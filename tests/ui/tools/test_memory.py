@@ -236,6 +236,20 @@ async def test_memory_search_quotes_without_special_tokens(
     assert len(text.splitlines()) == 2
 
 
+@pytest.mark.parametrize(
+    "query", ["needle\x00", 'needle "', "\ud800needle", "needle " + "x " * 9_999]
+)
+async def test_memory_search_takes_hostile_queries(remembering: Remembering, query: str) -> None:
+    remembering.keep("Odd", "a needle", "in hay")
+    remembering.store.save_messages(
+        remembering.keep("Time"), [ConversationMessage("user", "old needle", created_at=1e300)]
+    )
+    problems: list[object] = []
+    remembering.store.on_problem(problems.append)
+    assert "needle" in await remembering.search(query)
+    assert problems == []
+
+
 async def test_deleted_source_keeps_the_fact(remembering: Remembering, path: Path) -> None:
 
     source = remembering.keep("Source", "text")
