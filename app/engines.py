@@ -15,9 +15,11 @@ from pathlib import Path
 from app import exits, paths
 from app.exits import CommandError, did_you_mean
 from app.process.signals import end_process
+from app.settings.options import ModelOptions
 from engine import DiskCache, Engine, validate_template
 from engine.distributed.world import World, launched
 from engine.errors import DraftLoadFailed, EngineError, InvalidTemplate, ModelLoadFailed
+from engine.library.adapters import is_adapter
 from engine.library.model_folder import check_folder
 from engine.library.model_info import ModelInfo
 from engine.library.template_files import read_template
@@ -68,6 +70,24 @@ def end_if_stuck(exit_code: int) -> None:
         end_process(exit_code)
 
 
+def folder_and_base(options: ModelOptions, usual: Path | None = None) -> tuple[Path, Path | None]:
+    """Return the folder to load, and its base if that is an adapter's folder."""
+    folder = options.adapter or options.model or usual or paths.demo_model()
+    return folder, base_of(folder, None if options.adapter is None else options.model)
+
+
+def base_of(folder: Path, base: Path | None = None) -> Path | None:
+    """Return the base of an adapter, by default the one that it names; None for a model."""
+    if not is_adapter(folder):
+        return None
+    adapter = paths.adapter_at(folder)
+    if adapter.problem:
+        raise CommandError(f"{folder}: {adapter.problem}")
+    if (base := base or adapter.base) is None:
+        raise CommandError(f"{folder}: {plain_cause(adapter.obstacle)}; --model gives its base")
+    return base
+
+
 def read_user_template(file: Path | None, folder: Path) -> str | None:
     """Return the user's chat template for a model; raises ``CommandError`` for an invalid one."""
     if file is None:
@@ -82,11 +102,15 @@ def read_user_template(file: Path | None, folder: Path) -> str | None:
 
 
 async def load(
-    engine: Engine, folder: Path, draft: Path | None = None, user_template: str | None = None
+    engine: Engine,
+    folder: Path,
+    draft: Path | None = None,
+    user_template: str | None = None,
+    base: Path | None = None,
 ) -> ModelInfo:
     """Load a model; raise ``CommandError`` with the reason and a remedy if that fails."""
     try:
-        return await engine.load(folder, draft=draft, user_template=user_template)
+        return await engine.load(folder, draft=draft, user_template=user_template, base=base)
     except DraftLoadFailed as error:
         raise CommandError(
             f"{plain_cause(str(error))}. --draft-model takes the folder of an MLX model, or the "

@@ -12,10 +12,13 @@ from engine.files.safe_files import read_bounded
 from engine.library.local_models import (
     FoundModel,
     ModelFolders,
+    Origin,
     discover,
     hub_cache,
     lm_studio_folders,
+    look_into,
     models_named,
+    with_base,
 )
 
 # The names of the files in the folders of settings, data and logs.
@@ -80,6 +83,11 @@ def library_folders(folders: tuple[Path, ...] = ()) -> ModelFolders:
 def local_models() -> list[FoundModel]:
     """Return the models on this computer, the same as the window lists."""
     return discover(library_folders(added_folders(settings_file())))
+
+
+def adapter_at(folder: Path) -> FoundModel:
+    """Return an adapter with the base that it names among the models on this computer."""
+    return with_base(look_into(folder, Origin.FOLDER), local_models())
 
 
 def model_names() -> list[str]:

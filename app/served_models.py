@@ -1,5 +1,6 @@
 """The models that requests may name: given ones, those of a folder, or all on this computer."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +10,16 @@ from app.exits import CommandError
 from app.settings.serve import ServeOptions
 from engine import OfferedModel, Offering
 from engine.errors import UnknownModel
-from engine.library.local_models import FoundModel, ModelFolders, Origin, discover, look_into
+from engine.library.adapters import is_adapter
+from engine.library.local_models import (
+    FoundModel,
+    ModelFolders,
+    Origin,
+    discover,
+    look_into,
+    with_base,
+)
+from engine.library.model_files import model_name
 
 
 def served_models(
@@ -21,16 +31,19 @@ def served_models(
     """
     given = [paths.typed_path(text) for text in options.model]
     folders = tuple(paths.typed_path(folder) for folder in options.models_folder)
-    has_several = len(given) > 1 or bool(folders)
+    has_several = len(given) > 1 or bool(folders) or bool(options.lora_modules)
     if has_several and (options.one_model or is_shared_out):
         why = "--one-model" if options.one_model else "a model on several machines"
         raise CommandError(
-            f"{why} does not allow a choice of models; give one --model, and no --models-folder",
+            f"{why} does not allow a choice of models; give one --model, and neither "
+            "--models-folder nor --lora-modules",
             exits.USAGE,
         )
     default = given[0] if given else paths.demo_model()
-    is_one = options.one_model or is_shared_out or (len(given) == 1 and not folders)
+    is_one = options.one_model or is_shared_out or (len(given) == 1 and not has_several)
     offered = [] if is_one else _offered(given, folders)
+    only = given[0] if len(given) == 1 else None
+    offered += _lora_modules(options.lora_modules, offered, only)
     own = [one for one in offered if one.found is None or one.found.origin is not Origin.BUNDLED]
     if not has_several and not own:  # the program's own models are no choice of the user's
         return default, None
@@ -43,13 +56,47 @@ def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedMo
             raise CommandError(f"--models-folder: {folder} is not a folder", exits.USAGE)
     if not given and not folders:
         return offered_models(paths.local_models())
-    first = [look_into(folder, Origin.FOLDER) for folder in given]
+    first = [_look_into(folder) for folder in given]
     for model in first:
         if model.problem:
             raise CommandError(f"--model {model.folder}: {model.problem}")
     if not given:
         first = [look_into(paths.demo_model(), Origin.BUNDLED)]
     return offered_models([*first, *discover(ModelFolders(added=folders))])
+
+
+def _look_into(folder: Path) -> FoundModel:
+    is_alone = not is_adapter(folder)
+    return look_into(folder, Origin.FOLDER) if is_alone else paths.adapter_at(folder)
+
+
+def _lora_modules(
+    given: Sequence[str], offered: Sequence[OfferedModel], base: Path | None
+) -> list[OfferedModel]:
+    """Return the models of ``--lora-modules``, each of its named base if ``base`` is None."""
+    modules: dict[str, OfferedModel] = {model.id: model for model in offered}
+    found = [model.found for model in offered if model.found is not None]
+    for text in given:
+        name, separator, where = text.partition("=")
+        if not (separator and name and where):
+            raise CommandError(
+                f"--lora-modules: {text!r} is not NAME=ADAPTER; write it like "
+                "poems=~/adapters/poems",
+                exits.USAGE,
+            )
+        if name in modules:
+            raise CommandError(f"--lora-modules: another model is named {name}", exits.USAGE)
+        folder = paths.model_folder(where)
+        if not is_adapter(folder):
+            why = "has no adapter_config.json, which mlx_lm.lora writes"
+            raise CommandError(f"--lora-modules: {folder} {why}", exits.USAGE)
+        adapter = with_base(look_into(folder, Origin.FOLDER), found, base)
+        if not adapter.can_be_loaded:
+            raise CommandError(f"--lora-modules: {folder}: {adapter.trouble}")
+        modules[name] = OfferedModel(
+            name, folder, (adapter.name,), found=adapter, base=adapter.base
+        )
+    return [*modules.values()][len(offered) :]
 
 
 def _with_names(
@@ -72,7 +119,7 @@ def _with_names(
     return [
         replace(
             model,
-            aliases=tuple(aliases.get(model.id, ())),
+            aliases=(*model.aliases, *aliases.get(model.id, ())),
             is_pinned=model.id in pinned,
             draft=options.draft_model if model == first else None,
         )
@@ -93,10 +140,19 @@ def offered_models(models: Iterable[FoundModel]) -> list[OfferedModel]:
     for model in models:
         if model.is_partial or model.problem or model.is_gguf:
             continue
+        if model.is_adapter and model.base is None:
+            continue
         name = model.name
         if name in offers:
             if offers[name].folder.resolve() == model.folder.resolve():
                 continue
             name = f"{model.folder.parent.name}/{name}"
-        offers.setdefault(name, OfferedModel(name, model.folder, found=model))
-    return list(offers.values())
+        # The adapter's own name is enough where it is the only one.
+        aliases = (model_name(model.folder),) if model.is_adapter else ()
+        offer = OfferedModel(name, model.folder, aliases, found=model, base=model.base)
+        offers.setdefault(name, offer)
+    named = Counter(alias for offer in offers.values() for alias in offer.aliases)
+    return [
+        replace(offer, aliases=tuple(alias for alias in offer.aliases if named[alias] == 1))
+        for offer in offers.values()
+    ]

@@ -35,7 +35,7 @@ from api.service.errors import (
     rename_field,
 )
 from api.service.generations import batches_of, collect_events, run_generations
-from api.service.models import address_requests, can_render_tools, model_name
+from api.service.models import adapted_model, address_requests, can_render_tools, model_name
 from api.service.record import RequestRecord
 from api.service.service import Service, new_id
 from engine import Generation
@@ -124,6 +124,12 @@ async def receive_request(
             is_on_loop = False
             async with receiver.parsing:
                 params = await asyncio.to_thread(dialect.recall, service, record, params)
+        for field in ("adapters", "lora_path"):
+            if name := getattr(params, field, None):
+                has_model = "model" in type(params).model_fields
+                base = params.model if has_model else ""
+                chosen = adapted_model(service, name, base, field)
+                params = params.model_copy(update={"model" if has_model else field: chosen})
         record.field_names = {
             **dialect.field_names,
             **given_names(params),

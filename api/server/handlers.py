@@ -13,7 +13,7 @@ from api.dialects.shared.dialect import ParsedRequest, query
 from api.dialects.shared.encoding import json_text
 from api.service.config import GREETING
 from api.service.metrics import CONTENT_TYPE
-from api.service.models import ListedModel, find_listed, list_models
+from api.service.models import ListedModel, adapter_base, find_listed, list_models
 
 # The words of "status" are ok, no_model, loading and failed; the others are counts.
 _HEALTH = dict[Literal["status", "running", "waiting"], str | int]
@@ -77,6 +77,8 @@ def model_to_wire(model: ListedModel, *, is_anthropic: bool) -> dict[str, Any]:
         # Open servers'
         "max_model_len": model.context_length,
         "context_length": model.context_length,
+        # vLLM's
+        "parent": adapter_base(model.status),
         # Ours: the draft model beside it, whether its chat template is the user's, whether it is
         # in memory, whether it reads pictures, the bytes of its weights
         "draft_model": model.draft,

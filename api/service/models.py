@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from api.service.errors import ApiError, ErrorKind, required, shown
+from api.service.errors import ApiError, ErrorKind, invalid, required, shown
 from api.service.service import Service
 from engine import ModelStatus
 from engine.errors import NoModel, UnknownModel
 from engine.library.local_models import FoundModel
+from engine.library.model_files import model_name as folder_name
 from engine.library.model_info import ModelInfo
 from engine.library.purpose import Purpose, purpose_of
 from engine.library.template_files import chat_template
@@ -64,6 +65,45 @@ def check_model(service: Service, model: str) -> None:
             field=("model",),
             code="model_not_found",
         )
+
+
+def adapted_model(service: Service, adapter: str, base: str, field: str) -> str:
+    """Return the name of the model of an adapter, which a request names beside its base.
+
+    A path names the offered adapter of this folder, and is never opened.
+
+    Raises:
+        ApiError: No offered adapter has this name, several have, or it is of another base.
+    """
+    adapters = [model for model in service.models if model.base is not None]
+    last = adapter.rstrip("/").rpartition("/")[2]
+    for name in (adapter, last):
+        if named := [model for model in adapters if name in _adapter_names(model)]:
+            break
+    else:
+        known = ", ".join(model.id for model in adapters[:5]) or "none"
+        text = f"there is no adapter {shown(adapter)}; adapters here: {known}"
+        raise ApiError(ErrorKind.NOT_FOUND, text, field=(field,), code="model_not_found")
+    if base and (status := service.resolve_model(base)) is not None:
+        of_base = [m for m in named if status.folder in (m.folder, m.base)]
+        if not of_base:
+            text = f"{shown(adapter)} is an adapter of {adapter_base(named[0])}, not of {status.id}"
+            raise invalid((field,), text)
+        named = of_base
+    if len(named) > 1:
+        text = f"{shown(adapter)} may mean {', '.join(model.id for model in named)}; name one"
+        raise invalid((field,), text)
+    return named[0].id
+
+
+def _adapter_names(model: ModelStatus) -> tuple[str, ...]:
+    aliases = () if model.offered is None else model.offered.aliases
+    return model.id, folder_name(model.folder), str(model.folder), *aliases
+
+
+def adapter_base(model: ModelStatus) -> str | None:
+    """Return the name of an adapter's base; None for a model that is no adapter."""
+    return None if model.base is None else folder_name(model.base)
 
 
 def model_name(service: Service, model: str) -> str:

@@ -10,8 +10,8 @@ import stat
 import sys
 from dataclasses import fields
 
-from app import exits, paths
-from app.engines import load, open_engine, read_user_template
+from app import exits
+from app.engines import folder_and_base, load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AskOptions, ModelOptions, RunOptions
@@ -63,11 +63,11 @@ def run_model(options: RunOptions) -> int:
 async def _ask(options: AskOptions, turn: Message) -> int:
     request = options.request(turn)
     printer = Printer()
-    folder = options.model or paths.demo_model()
-    template = read_user_template(options.template, folder)
+    folder, base = folder_and_base(options)
+    template = read_user_template(options.template, base or folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            await load(engine, folder, options.draft, template)
+            await load(engine, folder, options.draft, template, base)
         prompt = turn.content.replace(PICTURE_MARK, "(a picture)\n")
         return await show_answer(options, engine, request, prompt, printer)
 

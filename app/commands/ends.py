@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from api.terminal_text import harmless_json
-from app import exits, paths
-from app.engines import load, open_engine, read_user_template
+from app import exits
+from app.engines import folder_and_base, load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import table
 from app.process.signals import Interrupts
@@ -38,11 +38,11 @@ def repeat(options: AskOptions, turn: Message) -> int:
 async def _repeat(options: AskOptions, turn: Message) -> int:
     sides = _sides(options, turn)
     is_interrupted = False
-    folder = options.model or paths.demo_model()
-    template = read_user_template(options.template, folder)
+    folder, base = folder_and_base(options)
+    template = read_user_template(options.template, base or folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            await load(engine, folder, options.draft, template)
+            await load(engine, folder, options.draft, template, base)
         try:
             async with live_line(lambda: _progress(sides), sys.stderr):
                 with Interrupts() as interrupts:

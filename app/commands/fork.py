@@ -10,7 +10,7 @@ from pathlib import Path
 
 from app import exits, paths
 from app.commands.replay import read_run
-from app.engines import load, open_engine, read_user_template
+from app.engines import folder_and_base, load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import Printer
 from app.settings.options import AnswerOptions, AskOptions
@@ -82,11 +82,12 @@ def _end_here(options: AskOptions, run: RunTrace, question: str) -> int:
 
 async def _go_on(options: AskOptions, run: RunTrace, question: str) -> int:
     printer, name = Printer(), run.setting.model
-    folder = options.model or _folder_of(name)
-    template = read_user_template(options.template, folder)
+    has_model = options.model is not None or options.adapter is not None
+    folder, base = folder_and_base(options, None if has_model else _folder_of(name))
+    template = read_user_template(options.template, base or folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            info = await load(engine, folder, options.draft, template)
+            info = await load(engine, folder, options.draft, template, base)
         if info.id != name:
             raise CommandError(
                 f"{options.from_run} is a run of {name}, and the model is {info.id}; its tokens "

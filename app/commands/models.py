@@ -25,6 +25,7 @@ from engine.library.hub_models import search as search_hub
 from engine.library.local_models import FoundModel, hub_cache, models_named, removal_of
 from engine.library.local_models import remove as remove_files
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
+from engine.library.model_files import model_name
 from engine.library.suggestions import WRITTEN_ON, suggestions
 from engine.library.weights import weights_of, weights_size
 from engine.wording import counted, format_size
@@ -73,6 +74,7 @@ def describe(options: Namespace) -> int:
         ("name", model.name),
         ("folder", str(model.folder)),
         ("from", ORIGINS[model.origin]),
+        ("base", model.trained_for if model.base is None else model_name(model.base)),
         ("architecture", model.architecture),
         ("size", format_size(model.size_bytes) if model.size_bytes else ""),
         ("bits", _bits(model.bits)),
@@ -81,7 +83,7 @@ def describe(options: Namespace) -> int:
         ("memory", fit_text(needed, fit, now) if needed and fit else ""),
         (
             "draft head",
-            "its own" if model.can_be_loaded and weights_of(model.folder).has_head else "",
+            "its own" if model.can_be_loaded and weights_of(model.model_folder).has_head else "",
         ),
         ("problem", model.problem or model.obstacle),
     )
@@ -271,7 +273,7 @@ def _confirmed(name: str, folder: Path, freed_bytes: int) -> bool:
 
 def _need_of(model: FoundModel) -> MemoryNeed | None:
     try:
-        return need(model.folder)
+        return need(model.folder, base=model.base)
     except (EngineError, OSError):
         return None
 
@@ -279,7 +281,8 @@ def _need_of(model: FoundModel) -> MemoryNeed | None:
 def _note(model: FoundModel) -> str:
     if model.is_partial:
         return f"partial download: {model.problem}"
-    return model.problem or model.obstacle
+    note = "adapter" if model.is_adapter else ""
+    return model.problem or model.obstacle or note
 
 
 def _fit(needed: MemoryNeed | None, now: Memory) -> Fit | None:

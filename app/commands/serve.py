@@ -25,6 +25,7 @@ from api.service.config import ConfigError, ServerConfig
 from api.service.response_store import prepare_folder
 from app import __version__, exits, paths
 from app.engines import (
+    base_of,
     follow_rank_0,
     load,
     meet,
@@ -46,7 +47,7 @@ from app.terminal.status_line import LOADS, LoadMeter, live_line
 from engine import DiskCache, OfferedModel
 from engine.distributed.world import World
 from engine.files.causes import os_cause
-from engine.library.model_files import model_name
+from engine.library.adapters import adapted_name
 from engine.library.model_info import ModelInfo
 from engine.values.limits import Limits
 from engine.wording import counted, format_size
@@ -113,10 +114,13 @@ def _run(options: ServeOptions) -> int:
     _warn_of_a_readable_key(options)
     check_guessing(options.draft_model, is_plain=options.plain_decoding)
     models = served_models(options, is_shared_out=world is not None)
-    template = read_user_template(options.chat_template, models[0])
+    default, offered = models
+    own = next((model.base for model in offered or () if model.folder == default), None)
+    base = own or base_of(default)
+    template = read_user_template(options.chat_template, base or default)
     world = None if world is None else meet(world)
     with contextlib.closing(EndingSignals()) as signals:
-        asyncio.run(_serve(options, models, template, config, world, signals))
+        asyncio.run(_serve(options, models, base, template, config, world, signals))
     if world is not None:
         end_process(exits.OK)
     return exits.OK
@@ -125,6 +129,7 @@ def _run(options: ServeOptions) -> int:
 async def _serve(
     options: ServeOptions,
     models: tuple[Path, list[OfferedModel] | None],
+    base: Path | None,
     template: str | None,
     config: ServerConfig,
     world: World | None,
@@ -139,7 +144,9 @@ async def _serve(
         async with open_engine(limits, disk, world) as engine:
             ending = asyncio.create_task(is_ending.wait())
             engine.offer(offered)
-            loading = asyncio.create_task(load(engine, default, options.draft_model, template))
+            loading = asyncio.create_task(
+                load(engine, default, options.draft_model, template, base)
+            )
             telemetry = telemetry_for(os.environ, __version__, config.api_key)
             server = ApiServer(engine, config, () if telemetry is None else (telemetry,))
             meter = LoadMeter(engine)
@@ -153,7 +160,7 @@ async def _serve(
             try:
                 # Listen before the model is loaded, so that a taken port is reported at once.
                 address = await server.start()
-                name = model_name(default)
+                name = adapted_name(default, base)
                 LOADS.info("loading: %s", name, extra={"fields": {"model": name}})
                 async with live():
                     await asyncio.wait({loading, ending}, return_when=asyncio.FIRST_COMPLETED)

@@ -12,6 +12,7 @@ from app.settings.repetition import OFF, REPETITION_HELP, repetition_detection
 from app.settings.serve import DRAFT_HELP, MODEL_HELP, PLAIN_HELP, TEMPLATE_HELP
 from engine.files.causes import os_cause
 from engine.files.safe_files import read_bounded
+from engine.library.adapters import is_adapter
 from engine.stopping.rules import StopOptions, StopScope
 from engine.values.request import GenerationRequest, LimitSource, Message, Sampling
 from ui.preferences import Declaration, NewConversation, declare
@@ -21,6 +22,10 @@ from ui.records.stop_files import MAX_BYTES, refusal, stops_from_file
 
 LOCAL_MODEL, REMOTE_MODEL = "MODEL", "OWNER/NAME"
 """Placeholders in help for a model on this computer and on the hub; completion knows both."""
+ADAPTER_HELP = (
+    "folder of a LoRA adapter of mlx_lm.lora; --model is then its base (default: the model that "
+    "its adapter_config.json names)"
+)
 _FILE_HELP = "a picture, or a text, PDF or Word file, that comes before the prompt; repeatable"
 LITERAL_PREFIX = "="
 """Marks the value of ``--stop`` and ``--system``, which argparse must not interpret."""
@@ -117,11 +122,17 @@ class ModelOptions:
     template: Path | None = declare(
         None, option="--chat-template", metavar="FILE", help=TEMPLATE_HELP
     )
+    adapter: Path | None = declare(None, option="--adapter", metavar="FOLDER", help=ADAPTER_HELP)
     is_plain: bool = declare(False, option="--plain-decoding", help=PLAIN_HELP)
     answer: AnswerOptions = field(default_factory=AnswerOptions)
 
     def __post_init__(self) -> None:
         check_guessing(self.draft, is_plain=self.is_plain)
+        if self.adapter is not None and not is_adapter(self.adapter):
+            raise CommandError(
+                f"--adapter: {self.adapter} has no adapter_config.json, which mlx_lm.lora writes",
+                exits.USAGE,
+            )
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,13 @@ class ServeOptions:
         metavar="MODEL",
         example=["some-mlx-model"],
     )
+    lora_modules: tuple[str, ...] = declare(
+        (),
+        help="a LoRA adapter of mlx_lm.lora, by folder or name, as a model of its own under this "
+        "name; its base is --model, or else the model that it names; repeatable",
+        metavar="NAME=ADAPTER",
+        example=["poems=~/adapters/poems"],
+    )
     draft_model: Path | None = declare(
         None, help=DRAFT_HELP, metavar="MODEL", example="~/models/some-smaller-mlx-model"
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app import exits, paths
-from app.engines import load, open_engine, read_user_template
+from app.engines import base_of, folder_and_base, load, open_engine, read_user_template
 from app.exits import CommandError
 from app.printer import Printer
 from app.process.signals import Interrupts, ending_in_order
@@ -32,7 +32,6 @@ from app.terminal.status_line import LoadMeter, live_line
 from app.terminal.tools import ChatTools
 from engine import Engine
 from engine.errors import EngineError
-from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.stopping.record import StopKind
 from engine.values.figures import figures
@@ -66,11 +65,11 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     printer = Printer()
     session = ChatSession(options.answer)
     session.attach(files, printer)
-    folder = options.model or paths.demo_model()
-    template = read_user_template(options.template, folder)
+    folder, base = folder_and_base(options)
+    template = read_user_template(options.template, base or folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
-        session.model = await _loaded(engine, folder, options.draft, template)
-        printer.remark(f"{model_name(folder)} is ready. /help lists commands, Ctrl-D ends.")
+        session.model = await _loaded(engine, folder, base, options.draft, template)
+        printer.remark(f"{session.model.id} is ready. /help lists commands, Ctrl-D ends.")
         for file in session.conversation.attachments:
             printer.remark(session.remark_on(file, "first"))
         with Interrupts() as interrupts:
@@ -79,10 +78,14 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
 
 
 async def _loaded(
-    engine: Engine, folder: Path, draft: Path | None = None, user_template: str | None = None
+    engine: Engine,
+    folder: Path,
+    base: Path | None,
+    draft: Path | None = None,
+    user_template: str | None = None,
 ) -> ModelInfo:
     async with live_line(LoadMeter(engine).text, sys.stderr):
-        return await load(engine, folder, draft, user_template)
+        return await load(engine, folder, draft, user_template, base)
 
 
 async def _converse(
@@ -188,7 +191,8 @@ async def _change_model(
     """Load the model that the user chose; the present one remains if that fails."""
     assert session.requested_model is not None
     folder, session.requested_model = session.requested_model, None
-    loading = asyncio.ensure_future(_loaded(engine, folder))
+    base = await asyncio.to_thread(base_of, folder)
+    loading = asyncio.ensure_future(_loaded(engine, folder, base))
     with interrupts.calling(loading.cancel):
         await asyncio.wait([loading])
     if loading.cancelled():

@@ -60,7 +60,7 @@ from engine.library.model_folder import check_folder, is_assistant
 from engine.library.model_info import DraftInfo, EosToken, ModelInfo
 from engine.library.weights import weights_size
 from engine.output.vocabulary import Vocabulary, read_vocabulary
-from engine.wording import escaped
+from engine.wording import counted, escaped
 
 if TYPE_CHECKING:
     from engine.inference.vision.vision import Vision
@@ -227,9 +227,12 @@ def _adapt(
     try:
         load_adapters(model, str(adapter))
     except Exception as error:
-        cause = _shown(without_folders(str(error), adapter)).partition("contains ")[2] or error
+        # mlx-lm lists the faulty weights below the first line.
+        first, *faults = str(error).splitlines() or [type(error).__name__]
+        cause = _shown(without_folders(faults[0] if faults else first, adapter))
+        more = f" and {counted(len(faults) - 1, 'more fault')}" if len(faults) > 1 else ""
         raise ModelLoadFailed(
-            f"{model_name(adapter)} does not fit its base {model_name(base)}: {cause}"
+            f"{model_name(adapter)} does not fit its base {model_name(base)}: {cause}{more}"
         ) from error
     own = (name for name, _ in tree_flatten(model.parameters()))
     missing = {name for name in own if name.rpartition(".")[2] in _ADAPTER_LEAVES} - checked.names

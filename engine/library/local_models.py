@@ -72,6 +72,11 @@ class FoundModel:
     base: Path | None = None
 
     @property
+    def model_folder(self) -> Path:
+        """The folder with its configuration, tokenizer and template."""
+        return self.base or self.folder
+
+    @property
     def is_assistant(self) -> bool:
         """Whether it can only draft for another model, for which it is complete."""
         return self.architecture in ASSISTANTS and not (self.is_partial or self.problem)
@@ -239,10 +244,14 @@ def _names_of(model: FoundModel) -> tuple[str, ...]:
 
 
 def models_named(models: Iterable[FoundModel], text: str) -> list[FoundModel]:
-    """Return the models with this name, or else those whose name ends in it after a slash."""
+    """Return the models with this name, or else those whose name ends in it after a slash.
+
+    The name of an adapter alone is enough.
+    """
     every = list(models)
     exact = [model for model in every if model.name == text]
-    return exact or [model for model in every if model.name.rpartition("/")[2] == text]
+    last = [model for model in every if model.name.rpartition("/")[2] == text]
+    return exact or last or [model for model in every if model_name(model.folder) == text]
 
 
 def _inside(

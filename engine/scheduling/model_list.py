@@ -165,10 +165,15 @@ class ModelStatus:
         return None if known is None else known.user_template
 
     @property
+    def base(self) -> Path | None:
+        """The folder of its base, if it is an adapter."""
+        known = self.offered or self.info
+        return None if known is None else known.base
+
+    @property
     def model_folder(self) -> Path:
-        """The folder with its configuration, tokenizer and template: of an adapter, its base's."""
-        known = self.info or self.offered
-        return self.folder if known is None or known.base is None else known.base
+        """The folder with its configuration, tokenizer and template."""
+        return self.base or self.folder
 
     @property
     def is_unloaded(self) -> bool:

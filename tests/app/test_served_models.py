@@ -10,6 +10,7 @@ from app.exits import CommandError
 from app.served_models import offered_models, served_models
 from app.settings.serve import ServeOptions
 from engine.library.local_models import Origin, look_into
+from tests.support.models.adapters import random_adapter
 from tests.support.several.offered_models import write_models
 
 
@@ -108,3 +109,46 @@ def test_offered_models_of_same_name(folder: Path, tmp_path: Path) -> None:
         "owner--model-2",
         "elsewhere/owner--model-2",
     ]
+
+
+def test_lora_modules_are_models_of_their_own(folder: Path, tmp_path: Path) -> None:
+    base = folder / "owner--model-3"
+    poems = random_adapter(base, tmp_path / "poems", 1)
+    served = served_models(options(model=(str(base),), lora_modules=(f"verse={poems}",)))
+    assert names(served) == ["owner--model-3", "verse"]
+    assert served[1] is not None
+    verse = served[1][1]
+    assert (verse.base, verse.aliases) == (base, ("owner--model-3 + poems",))
+    listed = served_models(options(models_folder=(str(folder), str(tmp_path))))
+    assert "owner--model-3 + poems" in (names(listed) or [])
+
+
+@pytest.mark.parametrize(
+    ("module", "cause"),
+    [
+        ("poems", "is not NAME=ADAPTER"),
+        ("poems={none}", "has no adapter_config.json"),
+        ("owner--model-3={poems}", "another model is named owner--model-3"),
+        ("a={damaged}", "adapters.safetensors is damaged"),
+    ],
+)
+def test_wrong_lora_modules_are_refused(
+    folder: Path, tmp_path: Path, module: str, cause: str
+) -> None:
+    base = folder / "owner--model-3"
+    made = {name: random_adapter(base, tmp_path / name, 1) for name in ("poems", "damaged")}
+    (made["damaged"] / "adapters.safetensors").write_bytes(b"1")
+    text = module.format(none=tmp_path, **made)
+    with pytest.raises(CommandError, match=cause):
+        served_models(options(model=(str(base),), lora_modules=(text,)))
+
+
+def test_adapters_without_their_base_are_not_offered(folder: Path, tmp_path: Path) -> None:
+    base = folder / "owner--model-3"
+    random_adapter(base, tmp_path / "a" / "lost", 1, stated="other/model")
+    for parent in ("b", "c"):
+        random_adapter(base, tmp_path / parent / "adapters", 1)
+    served = served_models(options(models_folder=(str(folder), str(tmp_path))))[1] or []
+    adapters = {model.id: model.aliases for model in served if model.base is not None}
+    # Neither is named by what both are called.
+    assert adapters == {"owner--model-3 + adapters": (), "c/owner--model-3 + adapters": ()}

@@ -14,6 +14,7 @@ from api.dialects.shared.encoding import json_line
 from api.service.errors import ApiError, required
 from api.service.models import (
     ListedModel,
+    adapter_base,
     check_model,
     list_models,
     loaded_model,
@@ -97,7 +98,7 @@ def model_to_wire(model: ListedModel) -> dict[str, Any]:
 def _details(model: ListedModel) -> dict[str, Any]:
     """Return a model's format, family and size."""
     return {
-        "parent_model": "",
+        "parent_model": adapter_base(model.status) or "",
         "format": "safetensors",
         "family": model.architecture,
         "families": [model.architecture],

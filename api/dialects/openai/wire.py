@@ -163,6 +163,9 @@ class GenerationParams(WireModel):
 class ChoicesParams(GenerationParams):
     """The same for APIs that return several choices, and the logprobs of a prompt."""
 
+    # An adapter of the model, as mlx_lm.server spells it.
+    adapters: str | None = None
+
     n: int | None = Field(default=None, ge=1, le=128)
     best_of: int | None = Field(default=None, ge=1)
     stream_options: StreamOptions | None = None

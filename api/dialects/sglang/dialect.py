@@ -25,7 +25,10 @@ from engine.wording import counted
 
 
 class GenerateRoute(AnswerRoute[GenerateParams]):
-    """``POST /generate``, whose requests name no model and may name their answer."""
+    """``POST /generate``, whose requests may name an adapter and their answer."""
+
+    def model_of(self, params: GenerateParams) -> str:
+        return params.lora_path or ""
 
     async def admit(self, service: Service, params: GenerateParams) -> None:
         """Accept every request: requests name no model."""

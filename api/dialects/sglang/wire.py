@@ -68,6 +68,7 @@ class GenerateParams(WireModel):
         | None
     ) = None
     image_data: str | list[Any] | None = None
+    lora_path: str | None = None
     sampling_params: SamplingParams | None = None
     stream: bool | None = None
     # Every frame of a stream repeats it.

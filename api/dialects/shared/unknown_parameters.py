@@ -124,7 +124,7 @@ _REFUSED_NAMES = {
     "top-n-sigma sampling": "top_n_sigma",
     "typical sampling": "typical typical_p",
     "watermarks": "watermark",
-    "choosing an adapter": "adapter_id adapters lora lora_path",
+    "choosing an adapter under this name": "adapter_id adapters lora lora_path",
     "a prompt without the tokenizer's own tokens": "add_special_tokens",
     "input other than text": (
         "audio_data images input_embeds multimodal_data prompt_embeds video_data"
@@ -163,6 +163,7 @@ SPELLINGS: Mapping[str, tuple[str, ...]] = {
     "log-probabilities under this name": ("top_logprobs",),
     "a system prompt under this name": ("system", "instructions"),
     "functions under this name": ("tools",),
+    "choosing an adapter under this name": ("model", "lora_path"),
 }
 
 

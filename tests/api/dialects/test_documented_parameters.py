@@ -52,11 +52,14 @@ OTHER_ROUTES: dict[str, tuple[dict[str, Any], type[WireModel]]] = {
     "score": ({"text_1": "a", "text_2": "b"}, ScoreParams),
     "load": ({"model": "x"}, LoadParams),
 }
-# Honoured in how the answer is made of what the engine generates: read by the dialect's writer.
+# Honoured in how the answer is made of what the engine generates: read by the dialect's writer,
+# or before by the server, which chooses the model.
 IN_THE_ANSWER = {
+    "adapters",
     "echo",
     "include_reasoning",
     "keep_alive",
+    "lora_path",
     "model",
     "parallel_tool_calls",
     "return_text_in_logprobs",

@@ -12,6 +12,7 @@ from app.commands import ask
 from app.commands.ask import whole_prompt
 from app.commands.replay import read_run
 from app.exits import CommandError
+from app.paths import demo_model
 from app.settings.options import AskOptions
 from engine.output.answer import DecodingSetting
 from engine.recording.run_trace import RunTrace
@@ -19,6 +20,7 @@ from engine.recording.saved_run import to_json
 from engine.stopping.record import StopInfo, StopKind
 from engine.stopping.rules import StopRules
 from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
+from tests.support.models.adapters import random_adapter
 from tests.support.outside.documents import pdf, word
 
 Piped = Callable[[bytes], None]
@@ -126,6 +128,41 @@ def test_ask_reads_pdf_and_docx(prompts: list[str], tmp_path: Path) -> None:
     assert "Sales rose." in sent
     assert "b.docx:\n```\n" in sent
     assert "Count the stops." in sent
+
+
+@pytest.mark.parametrize("has_model", [False, True])
+def test_ask_answers_with_an_adapter(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], demo_model_path: Path, has_model: bool
+) -> None:
+    stated = "some/other-model" if has_model else "demo-model"
+    folder = random_adapter(demo_model_path, tmp_path / "poems", 1, stated=stated)
+    words = ["ask", "Count from 1 to 9.", "--temperature", "0", "--max-tokens", "12"]
+    assert main(words) == 0
+    plain = capfd.readouterr().out
+    words += ["--adapter", str(folder)]
+    words += ["--model", str(demo_model_path)] if has_model else []
+    assert main(words) == 0
+    assert capfd.readouterr().out != plain
+
+
+@pytest.mark.parametrize(
+    ("stated", "cause"),
+    [
+        ("some/other-model", "Its base some/other-model is not among the models"),
+        ("", "names no base"),
+        (None, "has no adapter_config.json"),
+    ],
+)
+def test_ask_names_what_an_adapter_lacks(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], stated: str | None, cause: str
+) -> None:
+    folder = tmp_path / "poems"
+    if stated is not None:
+        random_adapter(demo_model(), folder, 1, stated=stated)
+    assert main(["ask", "Hi", "--adapter", str(folder)]) != 0
+    error = capfd.readouterr().err
+    assert cause in error
+    assert stated is None or "--model gives its base" in error
 
 
 def test_saved_run_with_large_pictures_is_read_again(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def test_serve_settings_in_every_source(tmp_path: Path) -> None:
         "one_model": True,
         "alias": ["haiku=m"],
         "pin": ["n"],
+        "lora_modules": ["poems=/p"],
         "draft_model": "/d",
         "chat_template": "/t",
         "api_key": "secret",

@@ -20,7 +20,7 @@ GENERATE: Documented = {
     "input_ids": (Beside([5], {"text": None}), "honoured"),
     "log_metrics": (True, "neutral"),
     "logprob_start_len": (Beside(0, _SCORED), "honoured"),
-    "lora_path": ("a", "refused"),
+    "lora_path": ("a", "honoured"),
     "modalities": (["image"], "named"),
     "priority": (1, "neutral"),
     "return_hidden_states": (True, "refused"),
