@@ -418,6 +418,16 @@ class Preferences:
         section=MEMORY,
         label="Use memory in new chats",
     )
+    checks_for_updates: bool = declare(
+        False,
+        help="whether the newest version of Fullstop is looked up when it starts",
+        section=GENERAL,
+        label="Check for Fullstop updates",
+    )
+    asks_before_updates: bool = declare(
+        True,
+        help="whether Fullstop asks before the first look for its newest version",
+    )
     columns: tuple[tuple[str, str], ...] = declare(
         (),
         help="visible columns per table (empty: all)",

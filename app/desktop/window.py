@@ -31,6 +31,7 @@ from app.settings.options import AnswerOptions, ChatOptions
 from app.settings.settings_file import StoredPreferences
 from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
+from app.updates import find_updates
 from engine import DiskCache, Engine
 from engine.values.limits import Limits
 from ui.chat.session.traces import TraceStore
@@ -264,6 +265,7 @@ def create_main_window(
             paths.page("LICENSE.md"),
             paths.log_folder(),
         ),
+        updates=find_updates(),
     )
     feed.traces = window.workspace.traces
     # They know a few subjects only.

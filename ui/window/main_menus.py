@@ -463,6 +463,13 @@ class MainMenus(QObject):
                 "&Keyboard Shortcuts", others.show_shortcuts, ("Ctrl+/",), works_everywhere=True
             ),
             None,
+            Command(
+                "Check for &Updates…",
+                others.check_for_updates,
+                enabled=others.updates.look is not None,
+                role=QAction.MenuRole.ApplicationSpecificRole,
+                tool_tip=others.updates.reason,
+            ),
             Command("&Report a Problem…", others.report_problem),
             None,
             Command("&About Fullstop", others.show_about, role=QAction.MenuRole.AboutRole),

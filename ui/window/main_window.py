@@ -52,6 +52,7 @@ from ui.window.help_window import HelpFiles
 from ui.window.main_menus import MainMenus
 from ui.window.other_windows import OtherWindows
 from ui.window.right_pane import WIDTH_PX, Page, RightPane
+from ui.window.updates import Updates
 from ui.window.window_parts import WindowParts
 
 _SEPARATOR = b"\0fullstop\0"  # between the parts of a saved layout
@@ -105,6 +106,7 @@ class MainWindow(WindowParts):
         tool_host: ToolHost,
         trace_store: TraceStore | None = None,
         help_files: HelpFiles | None = None,
+        updates: Updates | None = None,
     ) -> None:
         super().__init__()
         self.setWindowTitle("Fullstop")
@@ -137,6 +139,7 @@ class MainWindow(WindowParts):
             make_tools=tools,
             kept=(engine.disk, traces),
             help_files=help_files or HelpFiles(),
+            updates=updates or Updates(""),
         )
         # In its place before it holds anything: a part that moves is styled again with all that it
         # holds. And before the right pane: what the window shows last has precedence.
@@ -186,6 +189,7 @@ class MainWindow(WindowParts):
         self.model_library.refresh()
         self.local_server.start()
         self.toolbox.host.begin()
+        self.others.start()
 
     def quit(self, *, confirm: bool = True) -> None:
         """Close the window and end the program, even if closing only hides the window."""

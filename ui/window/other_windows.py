@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import platform
+import asyncio
+import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QObject, Qt, QUrl, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QApplication,
@@ -25,11 +24,9 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools, ShownRun
-from ui.kit.commands import Command
-from ui.kit.dialogs import confirm, confirm_link, show_in_files
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, Item, column, row, scrolling
-from ui.kit.menus import copy_text
+from ui.kit.tasks import cancel_tasks, start_task
 from ui.kit.windows import OwnDialog, OwnWindow, bring_forward, fit_to_screen
 from ui.models.model_library import ModelLibrary
 from ui.preferences import SERVER
@@ -42,6 +39,8 @@ from ui.server.server_window import ServerWindow
 from ui.tools.toolbox import Toolbox
 from ui.window.help_window import CHANGES, LICENSE, TOPICS, AboutDialog, HelpFiles, HelpWindow
 from ui.window.preferences_dialog import KeptFiles, PreferencesDialog
+from ui.window.problem_report import ReportDialog, program_version, report_details
+from ui.window.updates import Release, UpdateDialog, UpdateFailed, Updates
 
 if TYPE_CHECKING:
     from ui.inspector.capture_window import CaptureWindow
@@ -56,40 +55,15 @@ PROJECT_ADDRESS = ""
 """Where the project is published; About shows it, and problems are reported there."""
 
 
-def report_details(version: str, model: str, verdict: str) -> str:
-    """Return what a report of a problem needs: versions, system, model and the last reason."""
-    lines = [
-        f"- Fullstop {version}, Python {platform.python_version()}",
-        f"- {platform.platform()}",
-        f"- Model: {model or 'none'}",
-    ]
-    return "\n".join([*lines, f"- Last answer: {verdict}"] if verdict else lines)
-
-
-def ask_what_to_report(parent: QWidget, details: str, log_folder: Path | None) -> QWidget:
-    """Say how to report a problem; copy the details, or show the log."""
-    answers = [Command("Copy Details", lambda: copy_text(details))]
-    if PROJECT_ADDRESS:
-        url = QUrl(PROJECT_ADDRESS)
-        answers.append(Command("Open Project Page…", lambda: confirm_link(parent, url)))
-    if log_folder is not None and log_folder.is_dir():
-        answers.append(Command("Show the Log", lambda: show_in_files(parent, log_folder)))
-    return confirm(
-        parent,
-        "How to report a problem",
-        "Describe what you did, what you expected and what happened. Copy Details puts this on the "
-        "clipboard; it has nothing of your conversations "
-        f"but why the last answer ended:\n\n{details}",
-        answers=answers,
-        title="Report a Problem",
-    )
-
-
-def _version() -> str:
-    try:
-        return version("fullstop-chat")
-    except PackageNotFoundError:
-        return "(development)"
+_NUMBERED = "Go to Conversation"
+_FIELD_KEYS = [
+    ("Send", "Return"),
+    ("New Line", "Shift+Return"),
+    ("Stop Generating", "Esc"),
+    ("Earlier Prompt", "↑"),
+    ("Use a Preset", "/"),
+]
+"""What keys do in the message field, beside the menus' shortcuts."""
 
 
 class ShortcutsDialog(OwnDialog):
@@ -98,20 +72,21 @@ class ShortcutsDialog(OwnDialog):
     def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
         super().__init__("Keyboard Shortcuts", parent)
         holder = QWidget()
-        groups = list(shortcuts_of(menus))
-        half, before = sum(len(actions) + 2 for _, actions in groups) / 2, 0
+        groups = [(title, _rows_of(title, actions)) for title, actions in shortcuts_of(menus)]
+        groups.insert(5, ("Message Field", _FIELD_KEYS))
+        half, before = sum(len(rows) + 2 for _, rows in groups) / 2, 0
         sides: tuple[list[Item], list[Item]] = ([], [])
-        for title, actions in groups:
-            sides[before >= half - len(actions) / 2].extend((self._group(title, actions), 20))
-            before += len(actions) + 2
+        for title, rows in groups:
+            sides[before >= half - len(rows) / 2].extend((self._group(title, rows), 20))
+            before += len(rows) + 2
         columns = (column(*side, STRETCH, spacing=0) for side in sides)
         row(*columns, spacing=48, margins=(4, 0, 16, 0), on=holder)
         area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
         column(area, margins=(20, 20, 8, 0), on=self)
         fit_to_screen(self, holder.sizeHint().width() + 48, holder.sizeHint().height() + 24)
 
-    def _group(self, title: str, actions: list[QAction]) -> QWidget:
-        """Return a menu's title above its actions and their shortcuts."""
+    def _group(self, title: str, rows: list[tuple[str, str]]) -> QWidget:
+        """Return a menu's title above its commands and their shortcuts."""
         group = QWidget()
         grid = QGridLayout(group)
         grid.setContentsMargins(0, 0, 0, 0)
@@ -119,16 +94,28 @@ class ShortcutsDialog(OwnDialog):
         grid.setVerticalSpacing(6)
         grid.setColumnStretch(0, 1)
         grid.addWidget(label(title, "title"), 0, 0)
-        for number, action in enumerate(actions, 1):
-            text, menu = plain(action.text()), action.parent()
-            path = plain(menu.title()) if isinstance(menu, QMenu) else title
-            if path != title and not text.startswith(path):
-                text = f"{path} ▸ {text}"
-            keys = label(keys_of(action), "chip", 0.95)
-            keys.setAccessibleName(f"{text}: {keys_of(action)}")
+        for number, (text, written) in enumerate(rows, 1):
+            keys = label(written, "chip", 0.95)
+            keys.setAccessibleName(f"{text}: {written}")
             grid.addWidget(label(text), number, 0)
             grid.addWidget(keys, number, 1, Qt.AlignmentFlag.AlignRight)
         return group
+
+
+def _rows_of(title: str, actions: list[QAction]) -> list[tuple[str, str]]:
+    """Return each command with its keys; the numbered ones of a submenu are one row."""
+    rows: list[tuple[str, str]] = []
+    for action in actions:
+        text, menu = plain(action.text()), action.parent()
+        path = plain(menu.title()) if isinstance(menu, QMenu) else title
+        if path == _NUMBERED:
+            first = rows.pop()[1] if rows[-1][0] == path else keys_of(action)
+            rows.append((path, f"{first.partition(' to ')[0]} to {keys_of(action)}"))
+        elif path == title or text.startswith(path):
+            rows.append((text, keys_of(action)))
+        else:
+            rows.append((f"{path} ▸ {text}", keys_of(action)))
+    return rows
 
 
 def shortcuts_of(bar: QMenuBar) -> Iterator[tuple[str, list[QAction]]]:
@@ -179,9 +166,10 @@ class OtherWindows(QObject):
         make_tools: Callable[[], InspectorTools],
         kept: tuple[KeptFiles | None, KeptFiles | None],
         help_files: HelpFiles,
+        updates: Updates,
     ) -> None:
         super().__init__(main)
-        self.help_files = help_files
+        self.help_files, self.updates = help_files, updates
         self._main = main
         self._make_tools = make_tools
         self._preferences, self._inspected, self._models = preferences, inspector, models
@@ -365,11 +353,29 @@ class OtherWindows(QObject):
         workspace = self._inspected.workspace
         run = workspace.current.shown_run
         verdict = "" if run is None or run.verdict is None else run.verdict.text.label
-        details = report_details(_version(), workspace.model_selection.state.name, verdict)
-        ask_what_to_report(self._main, details, self.help_files.log_folder)
+        model = workspace.model_selection.state.name
+        details = report_details(program_version(), self._main, model, verdict)
+        log_folder = self.help_files.log_folder
+        ReportDialog(details, PROJECT_ADDRESS, log_folder, self._main).open()
+
+    def check_for_updates(self) -> None:
+        UpdateDialog(self.updates, self._preferences, self._main).open()
+
+    def start(self) -> None:
+        """Look for a newer version, if the user has allowed that."""
+        if self.updates.look is not None and self._preferences.now.checks_for_updates:
+            start_task(self, self._announce_update(self.updates.look), "check for updates")
+
+    async def _announce_update(self, look: Callable[[], Release]) -> None:
+        """Show a newer version; a failure of a check that nobody waits for is not shown."""
+        with contextlib.suppress(UpdateFailed):
+            release = await asyncio.to_thread(look)
+            if release.is_newer:
+                dialog = UpdateDialog(self.updates, self._preferences, self._main, release)
+                dialog.open()
 
     def show_about(self) -> None:
-        about = AboutDialog(_version(), PROJECT_ADDRESS, self._main)
+        about = AboutDialog(program_version(), PROJECT_ADDRESS, self._main)
         about.license_requested.connect(lambda: self._show_topic(LICENSE))
         about.open()
 
@@ -378,6 +384,7 @@ class OtherWindows(QObject):
             window.close()
 
     async def finish(self) -> None:
+        cancel_tasks(self)
         for window in self._opened():
             await window.finish()
 

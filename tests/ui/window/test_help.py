@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton
+from PySide6.QtWidgets import QApplication, QPushButton
 
 from app.paths import page
 from tests.ui.driving import entry
@@ -14,6 +14,7 @@ from ui.kit.dates import format_day
 from ui.window import other_windows
 from ui.window.help_window import TOPICS, AboutDialog, HelpFiles, HelpPage, topics_of
 from ui.window.main_window import MainWindow
+from ui.window.problem_report import ReportDialog
 
 
 def test_help_has_topics_with_pictures_and_the_sections_of_the_guide() -> None:
@@ -96,17 +97,17 @@ async def test_about_and_report_have_the_projects_address_if_it_is_known(
     assert names == ["Show the MIT License", "Open https://project.test"]
     about.close()
     entry(window, "Report a Problem").trigger()
-    (box,) = window.findChildren(QMessageBox)
-    assert "Open Project Page…" in [one.text() for one in box.findChildren(QPushButton)]
+    (report,) = window.findChildren(ReportDialog)
+    shown = [one.text() for one in report.findChildren(QPushButton) if one.isVisible()]
+    assert "Open Project Page…" in shown
 
 
 async def test_a_report_has_versions_and_the_reason_and_nothing_of_the_conversation(
     window: MainWindow,
 ) -> None:
     entry(window, "Report a Problem").trigger()
-    (box,) = window.findChildren(QMessageBox)
-    copy = next(one for one in box.findChildren(QPushButton) if one.text() == "Copy Details")
-    copy.click()
+    (report,) = window.findChildren(ReportDialog)
+    next(one for one in report.findChildren(QPushButton) if one.text() == "Copy Report").click()
     copied = QGuiApplication.clipboard().text()
     assert "Fullstop" in copied
     assert "Python" in copied
