@@ -131,4 +131,5 @@ def tools_button_texts(servers: tuple[ServerState, ...], choice: ToolsInUse) -> 
         return "Tools", "Tools: none in this conversation"
     count = sum(choice.uses(tool) for server in used for tool in server.tools)
     names = ", ".join(server.name for server in used)
-    return f"Tools {len(used)}", f"Tools of {names}: {counted(count, 'tool')} known"
+    label = counted(count, "Tool") if count else counted(len(used), "Server")
+    return label, f"Tools of {names}: {counted(count, 'tool')} known"

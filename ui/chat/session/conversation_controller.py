@@ -500,7 +500,8 @@ class ConversationController(QObject):
         run = answer.run
         try:
             await self._store.flush()
-            tools = () if self._tools is None else await self._tools.offered(run)
+            can_call = self._model is None or self._model.can_call_tools
+            tools = await self._tools.offered(run) if self._tools and can_call else ()
             async with self._models.ready(self.conversation) as model:
                 request = await prepare(answer, tools, model)
                 run.take_model(request.stops, run.model_id if model is None else model.id)

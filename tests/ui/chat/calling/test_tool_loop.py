@@ -14,9 +14,10 @@ from engine.values.request import PICTURE_MARK, ToolCall
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import ADD, SUMS_ON
 from tests.ui.chat.calling.talking import Talk, adding, ended
-from tests.ui.driving import ScriptedEngine, eventually
+from tests.ui.driving import MODEL, ScriptedEngine, eventually
 from tests.ui.driving import ended as is_over
 from ui.chat.messages.tool_cards import call_state
+from ui.chat.session.conversation_controller import ConversationController
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question
@@ -253,6 +254,18 @@ async def test_without_tools_nothing_is_started_and_calls_stay_as_they_are(
     assert scripted.requests[0].tools == ()
     assert talk.host.ready_for == []
     assert talk.run.results == []
+
+
+async def test_model_without_tool_calls_starts_no_server(
+    scripted: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = replace(MODEL, can_call_tools=False)
+    monkeypatch.setattr(ConversationController, "_model", property(lambda self: model))
+    async with Talk(scripted) as talk:
+        talk.session.send("Add.")
+        await talk.asked(1)
+        assert talk.host.ready_for == []
+        await talk.ends("I cannot.")
 
 
 async def test_tool_result_longer_than_the_context_is_cut_for_the_model_only(
