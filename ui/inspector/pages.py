@@ -72,14 +72,9 @@ class ReadingPage(QTextBrowser):
         super().__init__()
         self.setOpenLinks(False)
         self.setAccessibleName(accessible_name)
-        self.set_hint(hint)
-        align(self)
-
-    def set_hint(self, hint: str) -> None:
-        """Change the text that is shown while it is empty."""
-        self.hint = hint
+        self.hint = hint  # shown while it is empty
         self.setAccessibleDescription(hint)
-        self.viewport().update()
+        align(self)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         super().paintEvent(event)

@@ -58,7 +58,7 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import clear_layout, label, show_text, thin_bar
-from ui.kit.layouts import FlowLayout, column, row
+from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task, write_file
 from ui.kit.theme import current_theme
@@ -68,14 +68,10 @@ from ui.words import FileRefused
 
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
-_HINTS: dict[Stage, str] = {
-    "idle": "Enter a server address and click Probe. Some two hundred small requests are sent, "
-    "with and without stops, and their answers compared. Failures appear here as they are found.",
-    "running": "No check has failed so far.",
-    "done": "No check has failed.",
-    "failed": "There is nothing to show. Correct what the sentence above says, and press Probe.",
-    "cancelled": "No check had failed.",
-}
+_HINT = (
+    "Enter a server address and click Probe. Some two hundred small requests are sent, with and "
+    "without stops, and their answers compared. Failures appear here as they are found."
+)
 _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
 _OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 
@@ -144,12 +140,9 @@ def _fault(fault: Fault, modes: str) -> Html:
 
 def _now(progress: Progress) -> str:
     """Return which check is running, and how much longer the probe takes."""
-    if not progress.total or progress.done >= progress.total:
+    if progress.remaining_s is None or progress.done >= progress.total:
         return f"{progress.title}…"
-    position = f"Check {progress.done + 1} of {progress.total}: {progress.title}"
-    if progress.remaining_s is None:
-        return position
-    return f"{position}, about {duration(progress.remaining_s)} left"
+    return f"{progress.title} · about {duration(progress.remaining_s)} left"
 
 
 def _sentence(text: str) -> str:
@@ -167,7 +160,7 @@ class ProbeWindow(OwnWindow):
         self._tools = tools
         self._task: asyncio.Task[None] | None = None
         self.stage: Stage = "idle"
-        self._message = ""
+        self._message = _HINT
         self._done = self._total = 0
         self.results: list[CheckResult] = []
         self._report: Report | None = None
@@ -188,13 +181,14 @@ class ProbeWindow(OwnWindow):
         self.bar = thin_bar("Progress of the probe")
         self.score = label("", "title", 1.7)
         self.note = label("", "muted", 1.0, is_wrapped=True)
-        self.page = ReadingPage("Results", _HINTS["idle"])
+        self.page = ReadingPage("Results")
         self.folded = fold_button("Passed")
         self.copy = QPushButton("Copy as Markdown")
         self.picture = push_button("Save as Picture…", "Save the score as a picture")
         self.save = push_button("Save…", "Save the report as a page or as JSON")
         self._lay_out()
         self.start.clicked.connect(self._start)
+        self.url.textChanged.connect(self._show_offers)
         for field in (self.url, self.model, self.key):
             field.returnPressed.connect(self._start)
         self.cancel.clicked.connect(self._cancel)
@@ -235,8 +229,9 @@ class ProbeWindow(OwnWindow):
             self.bar,
             row((self.score, 1), self.copy, self.picture, self.save, spacing=8),
             self.note,
-            (self.page, 1),
+            (self.page, 1000),
             (self.folded, 0, Qt.AlignmentFlag.AlignLeft),
+            STRETCH,
             spacing=12,
             margins=(20, 20, 20, 16),
             on=self,
@@ -251,12 +246,19 @@ class ProbeWindow(OwnWindow):
         clear_layout(servers)
         if not self.url.text() and found:
             self.url.setText(next(iter(found.values())))
-        self.servers.setVisible(bool(found))
         for name, url in found.items():
             offer = push_button(name, f"Use {name} at {url}", kind="link")
             offer.setProperty("is_flush", True)
             offer.clicked.connect(partial(self.url.setText, url))
             servers.addWidget(offer)
+        self._show_offers()
+
+    def _show_offers(self) -> None:
+        """Offer the servers whose address is not in the field."""
+        offered = [name for url, name in self._names.items() if url != self.url.text()]
+        for offer in self.servers.findChildren(QPushButton):
+            offer.setVisible(offer.text() in offered)
+        self.servers.setVisible(bool(offered))
 
     def _start(self) -> None:
         if self.stage == "running":
@@ -295,7 +297,6 @@ class ProbeWindow(OwnWindow):
             raise
         else:
             self.results, self._report = list(report.results), report
-            self.folded.setChecked(all(row.outcome in _FOLDED for row in report.results))
             self._end("done", self._facts(report))
 
     def _take(self, progress: Progress) -> None:
@@ -333,9 +334,9 @@ class ProbeWindow(OwnWindow):
         is_unfolded = self.folded.isChecked()
         position = self.page.verticalScrollBar().value()
         shown = probe_page(self.results, current_theme().colors, has_all=is_unfolded)
-        self.page.setHtml(shown if "<tr" in shown else "")
+        self.page.setHtml(shown)
+        self.page.setVisible("<tr" in shown)  # no empty box
         self.page.verticalScrollBar().setValue(position)
-        self.page.set_hint(_HINTS[self.stage])
 
     def _copy(self) -> None:
         if self._report is not None:
