@@ -22,7 +22,8 @@ from engine.library.memory_need import CacheSize
 from engine.library.model_files import read_json
 from engine.values.embedding import Embeddings, Vector
 
-# Texts of about the same length are read together, up to this many tokens with their padding.
+# Texts of about the same length, at most twice the shortest, are read together, up to this many
+# tokens with their padding.
 _TOKENS_TOGETHER = 4096
 _TEXTS_TOGETHER = 32
 # Modules of sentence-transformers that change nothing here: the model itself, pooling, and the
@@ -209,8 +210,10 @@ def _groups(texts: Sequence[Sequence[int]]) -> list[list[int]]:
     groups: list[list[int]] = []
     for index in sorted(range(len(texts)), key=lambda index: len(texts[index])):
         group = groups[-1] if groups else []
-        tokens = (len(group) + 1) * len(texts[index])
-        if group and len(group) < _TEXTS_TOGETHER and tokens <= _TOKENS_TOGETHER:
+        length = len(texts[index])
+        is_alike = bool(group) and length <= 2 * len(texts[group[0]])
+        fits = len(group) < _TEXTS_TOGETHER and (len(group) + 1) * length <= _TOKENS_TOGETHER
+        if is_alike and fits:
             group.append(index)
         else:
             groups.append([index])

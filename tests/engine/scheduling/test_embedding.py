@@ -14,7 +14,7 @@ import pytest
 
 from engine.engine import Engine
 from engine.errors import InvalidRequest, PromptTooLong
-from engine.inference.embedding import Pooling, pooling_of
+from engine.inference.embedding import Pooling, TextsPass, pooling_of
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.events import TextDelta
 from engine.values.limits import Limits
@@ -51,6 +51,20 @@ def test_each_vector_is_that_of_its_text_alone(engine: Engine, small_chunks: Eng
         assert distance(in_parts.vectors[place], alone) < 1e-5
         assert math.isclose(math.hypot(*alone), 1.0, rel_tol=1e-5)
     assert len({tuple(vector) for vector in together.vectors}) == len(TEXTS)
+
+
+def test_short_texts_are_not_padded_to_a_long_one(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, reads = TextsPass.read, []
+
+    def counted(*given: Any) -> int:
+        reads.append(read(*given))
+        return reads[-1]
+
+    monkeypatch.setattr(TextsPass, "read", counted)
+    found = embedded(engine, *["Paris"] * 6, "word " * 50)
+    assert sum(reads) <= 2 * sum(found.tokens)
 
 
 def test_the_vector_is_the_mean_of_the_models_hidden_states(
