@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from app.damaged_files import has_set_aside
 from app.exits import CommandError
-from app.store import rows, statements
+from app.store import passages, rows, statements
 from app.store.backups import backups_folder, make_backup, pictures_in_backup
 from app.store.database import Database, describe_error
 from app.store.recovery import readable_rows
@@ -22,6 +22,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Document, Found
 from ui.records.runs import PastRun
 from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Problem, Recovered, SearchFilter
 
@@ -172,6 +173,21 @@ class SqliteConversationStore:
         self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
         return await self._read(lambda database: search(database, query, filter_, limit), [])
+
+    async def find_passages(
+        self,
+        conversation_id: str,
+        documents: Sequence[Document],
+        folder_id: str,
+        questions: Sequence[str],
+        *,
+        is_draft: bool = False,
+    ) -> Found:
+        search = (conversation_id, documents, folder_id, questions)
+        return await self._read(
+            lambda connection: passages.find_passages(connection, *search, is_draft=is_draft),
+            Found({}, ()),
+        )
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         return await self._read(lambda database: statements.recent_runs(database, limit), [])

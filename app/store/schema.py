@@ -15,6 +15,9 @@ attached       JSON of what waits to be sent: the files of a draft, and queued m
 said           full-text index of the texts of messages, but for running answers
 works          view of the reasoning, and of the tool calls with their results, within ``run``
 worked         full-text index of ``works``
+documents      texts that are searched: of a conversation (derived from its messages) or of a folder
+passages       their passages; ``vector``: that of the model ``embedded_by``, if it was loaded
+passage_words  full-text index of the passages
 imports        unused since an earlier version
 =============  ====================================================================================
 
@@ -160,7 +163,52 @@ CREATE TABLE facts (
 ) STRICT;
 """
 
-STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED, _IMPORTS, _FACTS)
+# Passages of a document have the numbers from its own, shifted left by 20 bits, on. The text is
+# prepared for the index: app/store/passages.py.
+_DOCUMENTS = """
+CREATE TABLE documents (
+    number INTEGER PRIMARY KEY,
+    owner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    passages INTEGER NOT NULL,
+    remark TEXT NOT NULL DEFAULT '',
+    embedded_by TEXT NOT NULL DEFAULT '',
+    UNIQUE (owner, id)
+) STRICT;
+CREATE TABLE passages (
+    number INTEGER PRIMARY KEY,
+    page INTEGER NOT NULL,
+    last_page INTEGER NOT NULL,
+    heading TEXT NOT NULL,
+    text TEXT NOT NULL,
+    vector BLOB
+) STRICT;
+CREATE VIRTUAL TABLE passage_words USING fts5(
+    heading, text, content='passages', content_rowid='number',
+    tokenize='porter unicode61 remove_diacritics 2'
+);
+CREATE VIRTUAL TABLE passage_vocabulary USING fts5vocab(passage_words, row);
+CREATE TRIGGER passages_insert AFTER INSERT ON passages BEGIN
+    INSERT INTO passage_words(rowid, heading, text) VALUES (new.number, new.heading, new.text);
+END;
+CREATE TRIGGER passages_delete AFTER DELETE ON passages BEGIN
+    INSERT INTO passage_words(passage_words, rowid, heading, text)
+        VALUES ('delete', old.number, old.heading, old.text);
+END;
+CREATE TRIGGER documents_delete AFTER DELETE ON documents BEGIN
+    DELETE FROM passages
+        WHERE number BETWEEN old.number << 20 AND (old.number + 1 << 20) - 1;
+END;
+CREATE TRIGGER documents_of_message AFTER DELETE ON messages BEGIN
+    DELETE FROM documents WHERE owner = old.conversation_id;
+END;
+CREATE TRIGGER documents_of_draft AFTER DELETE ON attached BEGIN
+    DELETE FROM documents WHERE owner = old.conversation_id;
+END;
+"""
+
+STEPS = (_TABLES, _SEARCH, _FOLDERS, _ATTACHED, _WORKED, _IMPORTS, _FACTS, _DOCUMENTS)
 VERSION = len(STEPS)
 
 

@@ -71,6 +71,12 @@ DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
     AND id <> (SELECT id FROM conversations ORDER BY updated_at DESC LIMIT 1)
 """
 
+# Also a document whose reading was cut off.
+_DELETE_DOCUMENTS = """
+DELETE FROM documents WHERE passages = 0
+    OR owner NOT IN (SELECT id FROM conversations UNION ALL SELECT id FROM folders)
+"""
+
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
@@ -92,6 +98,7 @@ def clean_up(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE messages SET is_running = 0 WHERE is_running")
         connection.execute("DELETE FROM conversations WHERE deleted_at IS NOT NULL")
         connection.execute(_DELETE_UNUSED)
+        connection.execute(_DELETE_DOCUMENTS)
 
 
 def summaries(connection: sqlite3.Connection) -> list[Conversation]:

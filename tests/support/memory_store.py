@@ -1,12 +1,17 @@
 """A store of conversations for tests of the window that need neither a file nor a loop."""
 
+import sqlite3
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 
+from app.store.passages import find_passages
+from app.store.schema import migrate
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Document, Found
 from ui.records.runs import PastRun
 from ui.records.store import (
     EVERYWHERE,
@@ -69,6 +74,19 @@ class MemoryConversationStore:
         self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
         return []
+
+    async def find_passages(
+        self,
+        conversation_id: str,
+        documents: Sequence[Document],
+        folder_id: str,
+        questions: Sequence[str],
+        *,
+        is_draft: bool = False,
+    ) -> Found:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            migrate(connection)
+            return find_passages(connection, conversation_id, documents, folder_id, questions)
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         answers = [

@@ -14,7 +14,7 @@ Pure; knows no Qt and no disk.
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal, cast, get_args
 
 from engine.files.json_fields import Fields
 from engine.wording import counted
@@ -55,6 +55,15 @@ class PageRange:
         return f"pages {self.first}–{self.last} of {self.total}"
 
 
+Reading = Literal["", "passages", "all"]
+"""How a document is read: by passages, whole, or as it fits (empty)."""
+
+
+def reading_from(value: object) -> Reading:
+    """Return how a document is read; as it fits, if a file says something else."""
+    return cast(Reading, value) if value in get_args(Reading) else ""
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A file as it was when it was attached."""
@@ -65,6 +74,7 @@ class Attachment:
     all_pages: tuple[str, ...] = field(default=(), compare=False, repr=False)
     remark: str = field(default="", compare=False)
     sent_chars: int | None = None
+    reading: Reading = ""
 
     @property
     def title(self) -> str:
@@ -167,17 +177,20 @@ def attachment_values(file: Attachment) -> dict[str, Any]:
         values["all_pages"] = list(file.all_pages)
     if file.sent_chars is not None:
         values["sent_chars"] = file.sent_chars
+    if file.reading:
+        values["reading"] = file.reading
     return {**values, "remark": file.remark} if file.remark else values
 
 
 def attachment_from(fields: Fields) -> Attachment:
     """Return an attached but unsent file; raises ``DamagedFile`` if a value is invalid."""
     name, remark = fields.take("name", str), fields.maybe("remark", str) or ""
+    reading = reading_from(fields.maybe("reading", str))
     sent_chars = fields.maybe("sent_chars", int)
     sent_chars = None if sent_chars is None else max(sent_chars, 0)
     if not fields.has("pages"):
         text = fields.take("text", str)
-        return Attachment(name, text, remark=remark, sent_chars=sent_chars)
+        return Attachment(name, text, remark=remark, sent_chars=sent_chars, reading=reading)
     numbers, known = fields.take("pages", tuple[int, ...]), fields.maybe("all_pages", list) or []
     if len(numbers) != 3 or not 1 <= numbers[0] <= numbers[1] <= numbers[2]:
         raise fields.wrong("pages", "must be the first page, the last one and their number")
@@ -186,7 +199,7 @@ def attachment_from(fields: Fields) -> Attachment:
     file = Attachment(name, fields.maybe("text", str) or "", PageRange(*numbers), (), remark)
     if known:
         file = replace(file, all_pages=tuple(known)).with_pages(numbers[0], numbers[1])
-    return replace(file, sent_chars=sent_chars)
+    return replace(file, sent_chars=sent_chars, reading=reading)
 
 
 def _found(title: str, text: str) -> Attachment:

@@ -18,7 +18,7 @@ from engine.stopping.record import StopInfo
 from engine.stopping.rules import OWN_STOP_OPTIONS, Stop, StopOptions, StopRules, checked_strings
 from engine.values.events import CacheMiss, Finished, PromptDifference, Speculation, Timing, Usage
 from engine.values.request import ToolCall
-from ui.records.attachments import attachment_from, attachment_values
+from ui.records.attachments import attachment_from, attachment_values, reading_from
 from ui.records.conversations import (
     ChosenModel,
     ConversationFolder,
@@ -28,6 +28,7 @@ from ui.records.conversations import (
     WhenFull,
 )
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Excerpt
 from ui.records.runs import ForkOrigin, LeftOut, Run, RunState
 from ui.records.stop_entries import StopEntry
 from ui.records.titles import title_from_file
@@ -239,6 +240,8 @@ def message_values(message: ConversationMessage) -> dict[str, Any]:
     values: dict[str, Any] = {
         "attached_chars": message.attached_chars,
         "sent_chars": list(message.sent_chars),
+        "readings": list(message.readings),
+        "excerpts": to_values(message.excerpts),
         "is_pinned": message.is_pinned,
         "summary": message.summary,
     }
@@ -258,6 +261,8 @@ def take_message_values(message: ConversationMessage, fields: Fields) -> None:
             chars if type(chars) is int and chars >= 0 else None
             for chars in fields.maybe("sent_chars", list) or ()
         )
+        message.readings = tuple(map(reading_from, fields.maybe("readings", list) or ()))
+        message.excerpts = fields.maybe("excerpts", tuple[Excerpt, ...]) or ()
 
 
 def run_from(fields: Fields, text: str, without_end: RunState = "interrupted") -> Run:

@@ -11,11 +11,13 @@ from typing import Literal
 
 from ui.records.attachments import (
     Attachment,
+    Reading,
     attached_chars,
     cut_text,
     taken_apart,
     with_attachments,
 )
+from ui.records.passages import Document, Excerpt
 from ui.records.runs import Run
 
 Role = Literal["user", "assistant"]
@@ -34,30 +36,57 @@ class ConversationMessage:
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
     attached_chars: int = 0
     sent_chars: tuple[int | None, ...] = ()
+    readings: tuple[Reading, ...] = ()
+    excerpts: tuple[Excerpt, ...] = ()
     is_pinned: bool = False
     summary: str = ""
 
     @property
     def sent(self) -> str:
         """The text that the model gets: all of it, unless files are cut."""
-        if not any(chars is not None for chars in self.sent_chars):
+        if not self.excerpts and not any(chars is not None for chars in self.sent_chars):
             return self.text
         return with_attachments(self.typed, self.sent_files)
 
     @property
     def sent_files(self) -> list[Attachment]:
-        """The files with the text that the model gets of them."""
-        return [replace(file, text=cut_text(file.text, file.sent_chars)) for file in self.files]
+        """The files with the text that the model gets of them, and passages of documents."""
+        whole = (
+            replace(file, text=cut_text(file.text, file.sent_chars)) for file in self.whole_files
+        )
+        return [*(excerpt.as_file() for excerpt in self.excerpts), *whole]
+
+    @property
+    def whole_files(self) -> list[Attachment]:
+        """The files of which the model gets more than passages."""
+        excerpted = {excerpt.document for excerpt in self.excerpts}
+        return [
+            file
+            for file in self.files
+            if not excerpted or file.kept_file or Document.of(file).id not in excerpted
+        ]
 
     @property
     def files(self) -> tuple[Attachment, ...]:
         """The files that were attached to a question, with what the model gets of them."""
         files = taken_apart(self.text, self.attached_chars)[0]
         cuts = (*self.sent_chars, *[None] * len(files))
+        unset: tuple[Reading, ...] = ("",)
+        readings = self.readings + unset * len(files)
         return tuple(
-            file if chars is None else replace(file, sent_chars=chars)
-            for file, chars in zip(files, cuts, strict=False)
+            replace(file, sent_chars=chars, reading=reading)
+            for file, chars, reading in zip(files, cuts, readings, strict=False)
         )
+
+    @property
+    def cards(self) -> list[tuple[Attachment, Excerpt | None]]:
+        """The files, with the passages that were read of them, and then other documents."""
+        excerpts = {excerpt.document: excerpt for excerpt in self.excerpts}
+        own = [
+            (file, excerpts.pop(Document.of(file).id, None) if excerpts else None)
+            for file in self.files
+        ]
+        return [*own, *((Attachment(each.name, ""), each) for each in excerpts.values())]
 
     @property
     def pictures(self) -> tuple[Attachment, ...]:
@@ -255,12 +284,14 @@ def runs_of(messages: Iterable[ConversationMessage]) -> list[Run]:
 def question(typed: str, files: Iterable[Attachment] = ()) -> ConversationMessage:
     """Return a question of the user: the files, then the text."""
     attached = tuple(files)
+    readings = tuple(file.reading for file in attached)
     cuts = tuple(file.sent_chars for file in attached)
     return ConversationMessage(
         "user",
         with_attachments(typed, attached),
         attached_chars=attached_chars(typed, attached),
         sent_chars=cuts if any(chars is not None for chars in cuts) else (),
+        readings=readings if any(readings) else (),
     )
 
 

@@ -1,14 +1,15 @@
 """Fits the prompt of a conversation into a context, however long the conversation is.
 
-The oldest exchanges are left out whole: a question with its answers, their calls and the results.
-The system prompt, exchanges with a pinned message and the last exchange always go; long files and
-results in these are cut. Nothing is lost: messages and texts stay as they are, and the run records
-the messages left out.
+Of documents that do not fit, the last question gets the passages that it is about. The oldest
+exchanges are left out whole: a question with its answers, their calls and the results. The system
+prompt, exchanges with a pinned message and the last exchange always go; long results in these are
+cut, and files that are not read by passages. Nothing is lost: messages and texts stay as they are,
+and the run records the messages left out.
 
 Pure, apart from the counts that it asks for; main thread.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from engine import Engine
@@ -17,6 +18,7 @@ from engine.library.model_info import ModelInfo
 from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Document, Excerpt, FindPassages, fitting_excerpts
 from ui.records.runs import LeftOut
 
 # A prompt that takes more than this share of the context leaves too little room for an answer.
@@ -25,8 +27,8 @@ _FULL = 0.9
 # necessary keeps the beginning of the prompt the same for several questions, so that the cached
 # prompt is used and not all is read again with each of them.
 _SHARE = 0.7
-# Files and results that are cut may take this share together with the rest of the prompt or, where
-# there is much besides them, half of the context that the rest leaves.
+# Passages, files and results that are cut may take this share together with the rest of the prompt
+# or, where there is much besides them, half of the context that the rest leaves.
 _CUT_SHARE = 0.65
 # A text is counted in parts, so that other work of the engine does not wait long, and to save
 # memory. A word that is cut may count as one token more.
@@ -91,6 +93,7 @@ class PromptFit:
     cuts: Cuts = field(default_factory=dict)
     tokens: int | None = None
     total: int | None = None
+    excerpts: tuple[Excerpt, ...] | None = None
 
     @property
     def is_lower_bound(self) -> bool:
@@ -142,8 +145,16 @@ async def fitted_prompt(
     when_full: WhenFull = "leave_out",
     before: LeftOut | None = None,
     uncut: str = "",
+    find: FindPassages | None = None,
 ) -> PromptFit:
-    """Return the prompt of a question: whole, or without the oldest exchanges."""
+    """Return the prompt of a question: whole, or without the oldest exchanges.
+
+    Documents are searched by ``find``; without it, those that do not fit are cut.
+    """
+    if find is not None and sent:
+        sent, excerpts = await _Documents(sent, make, counter, find).read()
+        fit = await fitted_prompt(path, sent, make, counter, when_full, before, uncut)
+        return replace(fit, excerpts=excerpts)
     request = make(sent, "")
     limit = int(counter.context * _FULL)
     # No text has more tokens than bytes; the template's tokens around a message count as 16.
@@ -157,6 +168,92 @@ async def fitted_prompt(
     if total <= limit:
         return PromptFit(tuple(sent), request, counter.context, tokens=total, total=total)
     return await _Fitting(path, list(sent), make, counter, when_full, total, uncut).fit(before)
+
+
+@dataclass
+class _Documents:
+    """Replaces documents by the passages that the last question is about.
+
+    They go with that question alone: earlier questions have notes in their place, so that the
+    conversation remains, and a question about other passages finds these.
+    """
+
+    sent: Messages
+    make: MakeRequest
+    counter: TokenCounter
+    find: FindPassages
+
+    async def read(self) -> tuple[Messages, tuple[Excerpt, ...] | None]:
+        """Return the messages, and the passages of a new question; None if it is answered on."""
+        last = max(n for n, message in enumerate(self.sent) if message.role == "user" or not n)
+        searched = [*self._documents(("passages",))]
+        if last < len(self.sent) - 1:  # go on with the same prompt
+            given = {excerpt.document for excerpt in self.sent[last].excerpts}
+            searched += [each for each in self._documents(("",)) if each.id in given]
+            return self._noted(searched, last, self.sent[last].excerpts), None
+        searched += await self._too_long(searched, last)
+        texts = [message.typed for message in self.sent if message.role == "user"][-2:]
+        found = await self.find(list(dict.fromkeys(searched)), [t for t in texts if t.strip()])
+        noted = self._noted(searched, last)
+        if not found.totals:
+            return noted, ()
+        room = await self._room(noted)
+        excerpts = await fitting_excerpts(found, room, self.counter.text)
+        return self._noted(searched, last, excerpts), excerpts
+
+    def _documents(self, readings: Sequence[str]) -> Iterator[Document]:
+        for message in self.sent:
+            if message.role == "user" and message.attached_chars:
+                for file in message.files:
+                    if not file.kept_file and file.reading in readings:
+                        yield Document.of(file)
+
+    def _noted(
+        self, searched: Sequence[Document], last: int, excerpts: Sequence[Excerpt] = ()
+    ) -> list[ConversationMessage]:
+        """Return the messages with notes in the place of documents, and passages in the last."""
+        names = {document.id: document.name for document in searched}
+
+        def changed(message: ConversationMessage, is_last: bool) -> ConversationMessage:
+            own = [Document.of(file).id for file in message.files] if names else []
+            given = tuple(excerpts) if is_last else ()
+            known = {excerpt.document for excerpt in given}
+            notes = [Excerpt(i, names[i], 0, ()) for i in own if i in names and i not in known]
+            return replace(message, excerpts=(*given, *notes))
+
+        return [
+            changed(message, number == last)
+            if message.role == "user" and (message.excerpts or message.attached_chars or excerpts)
+            else message
+            for number, message in enumerate(self.sent)
+        ]
+
+    async def _too_long(self, searched: Sequence[Document], last: int) -> list[Document]:
+        """Return the documents that do not fit and may be read by passages."""
+        others = [*self._documents(("",))]
+        limit, counter = int(self.counter.context * _FULL), self.counter
+        whole = self.make(self._noted(searched, last), "")
+        # No text has more tokens than bytes.
+        is_short = sum(len(message.content.encode(errors="replace")) for message in whole.messages)
+        if not others or is_short * 2 < limit or await counter.prompt(whole) <= limit:
+            return []
+        room = await self._room(self._noted([*searched, *others], last))
+        sizes = [await _size(document.text, room, counter) for document in others]
+        share = _fair_share(sizes, room)
+        return [each for each, size in zip(others, sizes, strict=True) if size > share]
+
+    async def _room(self, messages: Messages) -> int:
+        """Return the tokens that passages may have beside messages.
+
+        At least half of what the last exchange leaves: rather are old exchanges left out.
+        """
+        most = int(self.counter.context * _CUT_SHARE)
+        room = most - await self.counter.prompt(self.make(messages, ""))
+        if room * 2 < most:
+            last = without_oldest(messages, len(messages))
+            alone = await self.counter.prompt(self.make(last, last[0].id))
+            room = max(room, (most - alone) // 2)
+        return max(room, 0)
 
 
 @dataclass
@@ -262,7 +359,11 @@ class _Fitting:
 def texts_of(message: ConversationMessage) -> list[str]:
     """Return the texts of a message that can be cut, as they are sent: its files, or results."""
     if message.run is None:
-        return ["" if file.kept_file else file.text[: file.sent_chars] for file in message.files]
+        whole = message.whole_files
+        return [
+            file.text[: file.sent_chars] if file in whole and not file.kept_file else ""
+            for file in message.files
+        ]
     results = map(message.run.result_of, (call.id for call in message.run.tool_calls))
     return ["" if result is None else result.text[: result.sent_chars] for result in results]
 

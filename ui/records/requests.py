@@ -63,7 +63,7 @@ def turns_of(
 
 def _content(message: ConversationMessage, pictures: Pictures) -> tuple[str, tuple[Picture, ...]]:
     """Return the text of a question or an answer, and the pictures that its marks stand for."""
-    if message.run is None and message.attached_chars:
+    if message.run is None and (message.attached_chars or message.excerpts):
         files = message.sent_files
         shown = tuple(pictures[file.kept_file] for file in files if file.kept_file in pictures)
         if not shown:

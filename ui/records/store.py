@@ -13,6 +13,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Document, Found
 from ui.records.runs import PastRun
 from ui.records.titles import plain_line
 
@@ -190,6 +191,17 @@ class ConversationStore(Protocol):
         self, query: str, filter_: SearchFilter = EVERYWHERE, limit: int = MAX_HITS
     ) -> list[Hit]:
         """Return the places where the words of a query occur, best first."""
+
+    async def find_passages(
+        self,
+        conversation_id: str,
+        documents: Sequence[Document],
+        folder_id: str,
+        questions: Sequence[str],
+        *,
+        is_draft: bool = False,
+    ) -> Found:
+        """Return the passages about questions in documents of a conversation and of its folder."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""

@@ -1,5 +1,6 @@
 """Text files with a message, and the count of its tokens while one writes."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
@@ -124,7 +125,7 @@ async def test_attached_files_stay_with_their_conversation(
         await eventually(lambda: not workspace.current.is_running)
 
 
-async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_whole(
+async def test_long_file_is_read_by_passages_whole_or_shortened(
     engine: Engine, theme: Theme, demo_model_path: Path
 ) -> None:
     large = Attachment("large.txt", "some words of a long book\n" * 12_000)
@@ -140,9 +141,23 @@ async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_who
             chip = row.chip(0)
             return chip is not None and chip.cut.isVisibleTo(chip)
 
+        def read_all() -> bool:
+            chip = row.chip(0)
+            return chip is not None and chip.reading.isVisibleTo(chip)
+
+        await eventually(read_all)
+        chip = row.chip(0)
+        assert chip is not None
+        assert chip.reading.accessibleName() == "Read all of large.txt"
+        assert "of 240 passages" in chip.accessibleName()
+        assert "not all of it" in chip.accessibleDescription()
+        assert composer.action.isEnabled()
+        chip.reading.click()
+        assert row.files[0].reading == "all"
         await eventually(shorten)
         chip = row.chip(0)
         assert chip is not None
+        assert chip.reading.text() == "Passages"
         assert chip.cut.accessibleName() == "Shorten large.txt"
         chip.cut.click()
         [cut] = row.files
@@ -163,7 +178,11 @@ async def test_a_file_that_is_too_long_is_shortened_with_one_click_and_stays_who
         assert chip is not None
         assert chip.cut.text() == "Send All"
         chip.cut.click()
-        assert row.files == (large,)
+        assert row.files == (replace(large, reading="all"),)
+        chip = row.chip(0)
+        assert chip is not None
+        chip.reading.click()
+        assert row.files == (replace(large, reading="passages"),)
 
 
 def test_a_long_paste_becomes_a_file_and_a_short_one_stays_text(composer: Composer) -> None:

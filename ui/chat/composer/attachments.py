@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPixmap
 from PySide6.QtWidgets import (
     QApplication,
+    QComboBox,
     QFrame,
     QLabel,
     QPlainTextEdit,
@@ -39,8 +40,9 @@ from ui.kit.markdown.pictures import picture_from
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
-from ui.records.attachments import Attachment, cut_extent
+from ui.records.attachments import Attachment, Reading, cut_extent
 from ui.records.documents import FileReader
+from ui.records.passages import Document, Excerpt
 from ui.words import FileRefused, lines_of
 
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
@@ -48,6 +50,11 @@ _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
 _THUMBNAIL = QSizeF(48, 26)
 _CHIP_PX = 34
+_READINGS: tuple[tuple[str, Reading], ...] = (
+    ("All, If It Fits", ""),
+    ("Passages", "passages"),
+    ("All", "all"),
+)
 
 
 class ReadingFile(QObject):
@@ -89,12 +96,15 @@ class FileChip(QFrame):
         self._caption = label("", "faint", 0.92)
         self.button = IconButton(icon, accessible_name, size=14)
         self.cut = push_button("Shorten", kind="link")
+        self.reading = push_button("Read All", kind="link")
         self.cut.hide()
+        self.reading.hide()
         row(
             self._picture,
             (self.name, 1),
             self._caption,
             self.cut,
+            self.reading,
             self.button,
             spacing=6,
             margins=(8, 2, 3, 2),
@@ -117,6 +127,15 @@ class FileChip(QFrame):
         self.cut.setText("Send All" if is_cut else "Shorten")
         self.cut.setAccessibleName(f"Send all of {name}" if is_cut else f"Shorten {name}")
         self.cut.show()
+        self.updateGeometry()
+
+    def offer_reading(self, reading: Reading) -> None:
+        """Offer to read the document in another way; nothing if it is empty."""
+        name = self.name.text()
+        is_all = reading == "all"
+        self.reading.setText("Read All" if is_all else "Passages")
+        self.reading.setAccessibleName(f"Read {'all' if is_all else 'passages'} of {name}")
+        self.reading.setVisible(bool(reading))
         self.updateGeometry()
 
     def show_progress(self, done: int, total: int) -> None:
@@ -168,11 +187,17 @@ class FileChip(QFrame):
         self.updateGeometry()
 
 
-def file_caption(file: Attachment, tokens: int | None = None) -> str:
-    """Return the label of a chip: its pages or characters, and its tokens if they are known."""
-    if file.kept_file:
+def file_caption(
+    file: Attachment, tokens: int | None = None, excerpt: Excerpt | None = None
+) -> str:
+    """Return the label of a chip: its pages or characters, and its tokens if they are known.
+
+    Of a document that is read by passages, it is their number.
+    """
+    if excerpt is not None or file.kept_file:
         kind = "sound recording" if file.is_sound else "picture"
-        return kind if tokens is None else f"{kind} · {counted(tokens, 'token')}"
+        extent = kind if excerpt is None else excerpt.extent
+        return extent if tokens is None else f"{extent} · {counted(tokens, 'token')}"
     pages = file.pages
     if pages is None:
         extent = counted(len(file.text), "character")
@@ -186,8 +211,17 @@ def file_caption(file: Attachment, tokens: int | None = None) -> str:
     return extent if tokens is None else f"{extent} · {counted(tokens, 'token')}"
 
 
-def file_remark(file: Attachment) -> str:
+def other_reading(file: Attachment, excerpt: Excerpt | None) -> Reading:
+    """Return the reading that a chip offers: all instead of passages, or the reverse."""
+    if file.reading == "all":
+        return "passages"
+    return "" if excerpt is None else "all"
+
+
+def file_remark(file: Attachment, excerpt: Excerpt | None = None) -> str:
     """Return the addition of a chip's tool tip to its caption."""
+    if excerpt is not None:
+        return f"The model reads {excerpt.extent}, not all of it. {excerpt.remark}".rstrip()
     cut = "" if file.sent_chars is None else f"Sent: {cut_extent(file.text, file.sent_chars)}."
     return "\n".join(filter(None, (file.remark, cut)))
 
@@ -195,18 +229,23 @@ def file_remark(file: Attachment) -> str:
 class FilePreview(Popover):
     """A card above the file's chip."""
 
-    chosen = Signal(object)  # Attachment with other pages
+    chosen = Signal(object)  # Attachment with other pages, or read in another way
     remove_requested = Signal()
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.file = Attachment("", "")
+        self._excerpt: Excerpt | None = None
         self._name = ElidedLabel("", "heading", mode=Qt.TextElideMode.ElideMiddle)
         self.facts = label("", "muted", 0.93, is_wrapped=True)
         self.remark = label("", "muted", 0.93, is_wrapped=True)
         self._pages = QWidget()
         self.first, self.last = _page_field("First page"), _page_field("Last page")
         self._of = QLabel()
+        self.reading = QComboBox()
+        self.reading.setAccessibleName("How the document is read")
+        for text, reading in _READINGS:
+            self.reading.addItem(text, reading)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
@@ -215,25 +254,29 @@ class FilePreview(Popover):
         self._lay_out()
         self.first.valueChanged.connect(self._choose)
         self.last.valueChanged.connect(self._choose)
+        self.reading.activated.connect(self._choose_reading)
         self.remove.clicked.connect(self._remove)
         self.close_button.clicked.connect(self.hide)
         self._fit()
 
-    def show_file(self, file: Attachment, tokens: int | None) -> None:
-        is_same = file == self.file
-        self.file = file
+    def show_file(
+        self, file: Attachment, tokens: int | None, excerpt: Excerpt | None = None
+    ) -> None:
+        is_same = (file, excerpt) == (self.file, self._excerpt)
+        self.file, self._excerpt = file, excerpt
         self.setAccessibleName(f"Preview of {file.name}")
         self._name.setText(file.name)
         self.show_tokens(tokens)
-        show_text(self.remark, file_remark(file))
+        show_text(self.remark, file_remark(file, excerpt))
+        self.reading.setCurrentIndex(self.reading.findData(file.reading))
         self._show_pages(file)
         self.text.setAccessibleName(f"Text of {file.name}, as the model reads it")
         self.remove.setAccessibleName(f"Remove {file.name}")
         if not is_same:
-            self.text.setPlainText(shown_text(file.text))
+            self.text.setPlainText(shown_text(excerpt.as_file().text if excerpt else file.text))
 
     def show_tokens(self, tokens: int | None) -> None:
-        self.facts.setText(file_caption(self.file, tokens))
+        self.facts.setText(file_caption(self.file, tokens, self._excerpt))
 
     def pop_up(self, anchor: QWidget) -> None:
         pop_up_above(self, anchor)
@@ -263,6 +306,11 @@ class FilePreview(Popover):
         self.show_file(chosen, None)
         self.chosen.emit(chosen)
 
+    def _choose_reading(self) -> None:
+        chosen = replace(self.file, reading=self.reading.currentData(), sent_chars=None)
+        self.show_file(chosen, None)
+        self.chosen.emit(chosen)
+
     def _remove(self) -> None:
         self.hide()
         self.remove_requested.emit()
@@ -276,7 +324,7 @@ class FilePreview(Popover):
             self.remark,
             self._pages,
             self.text,
-            row(self.remove, STRETCH, self.close_button),
+            row(self.remove, STRETCH, QLabel("Read"), self.reading, self.close_button, spacing=8),
             spacing=8,
             margins=14,
             on=self,
@@ -300,9 +348,14 @@ def _page_field(accessible_name: str) -> QSpinBox:
     return field
 
 
-def file_lines(file: Attachment) -> list[str]:
+def file_lines(file: Attachment, excerpt: Excerpt | None = None) -> list[str]:
     """Return the lines in which a sent file is searched."""
-    return [file.name, *([] if file.kept_file else lines_of(shown_text(file.text)))]
+    return [file.name, *([] if file.kept_file else lines_of(card_text(file, excerpt)))]
+
+
+def card_text(file: Attachment, excerpt: Excerpt | None) -> str:
+    """Return the text that the card of a sent file shows: all of it, or the passages."""
+    return shown_text(file.text if excerpt is None else excerpt.as_file().text)
 
 
 def shown_text(text: str) -> str:
@@ -326,6 +379,7 @@ class AttachmentRow(QWidget):
         self.pictures_folder: Path | None = None
         self._tokens: Mapping[Attachment, int] = {}
         self._cuts: Mapping[Attachment, int] = {}
+        self._excerpts: Mapping[str, Excerpt] = {}
         self.files: tuple[Attachment, ...] = ()
         reading = self._reading = list[ReadingFile]()
         self.destroyed.connect(lambda: _end_all(reading))
@@ -407,13 +461,26 @@ class AttachmentRow(QWidget):
         self._show_refusal("")
         self._on_changed()
 
-    def show_tokens(self, tokens: Mapping[Attachment, int]) -> None:
+    def show_tokens(
+        self, tokens: Mapping[Attachment, int], excerpts: Iterable[Excerpt] = ()
+    ) -> None:
         self._tokens = tokens
+        self._excerpts = {excerpt.document: excerpt for excerpt in excerpts}
         for number, file in enumerate(self.files):
             if (chip := self.chip(number)) is not None:
-                chip.show_caption(file_caption(file, tokens.get(file)), file_remark(file))
+                self._show_on(chip, file)
         if self._preview is not None and self._preview.isVisible():
-            self._preview.show_tokens(tokens.get(self._preview.file))
+            file = self._preview.file
+            self._preview.show_file(file, tokens.get(file), self._excerpt_of(file))
+
+    def _show_on(self, chip: FileChip, file: Attachment) -> None:
+        excerpt = self._excerpt_of(file)
+        caption = file_caption(file, self._tokens.get(file), excerpt)
+        chip.show_caption(caption, file_remark(file, excerpt))
+        chip.offer_reading(other_reading(file, excerpt))
+
+    def _excerpt_of(self, file: Attachment) -> Excerpt | None:
+        return self._excerpts.get(Document.of(file).id) if self._excerpts else None
 
     def offer_cuts(self, cuts: Mapping[Attachment, int]) -> None:
         self._cuts = cuts
@@ -428,12 +495,16 @@ class AttachmentRow(QWidget):
     def _cut(self, number: int) -> None:
         """Send only the beginning of a file, or all of it again."""
         file = self.files[number]
-        chars = self._cuts.get(file)
-        self.files = (
-            *self.files[:number],
-            replace(file, sent_chars=chars),
-            *self.files[number + 1 :],
-        )
+        self._replace(number, replace(file, sent_chars=self._cuts.get(file)))
+
+    def _read_differently(self, number: int) -> None:
+        """Read passages of a document instead of all, or the reverse."""
+        file = self.files[number]
+        reading = other_reading(file, self._excerpt_of(file))
+        self._replace(number, replace(file, reading=reading, sent_chars=None))
+
+    def _replace(self, number: int, file: Attachment) -> None:
+        self.files = (*self.files[:number], file, *self.files[number + 1 :])
         self._on_changed()
 
     def clear(self) -> None:
@@ -479,7 +550,7 @@ class AttachmentRow(QWidget):
         if file.kept_file and self.pictures_folder is not None:
             show_picture(self, file.name, self.pictures_folder / file.kept_file)
         elif chip is not None:
-            self.preview.show_file(file, self._tokens.get(file))
+            self.preview.show_file(file, self._tokens.get(file), self._excerpt_of(file))
             self.preview.pop_up(chip)
 
     def _choose_pages(self, chosen: Attachment) -> None:
@@ -533,15 +604,15 @@ class AttachmentRow(QWidget):
         self.setVisible(self._flow.count() > 0 or has_refusal)
 
     def _chip_of(self, number: int, file: Attachment) -> FileChip:
-        text = file_caption(file, self._tokens.get(file))
-        chip = FileChip(file.name, text, "close", f"Remove {file.name}")
-        chip.show_caption(text, file_remark(file))
+        chip = FileChip(file.name, "", "close", f"Remove {file.name}")
+        self._show_on(chip, file)
         chip.take_keys()
         if file.kept_file and self.pictures_folder is not None:
             chip.show_picture(self.pictures_folder / file.kept_file)
         if file.sent_chars is not None:
             chip.offer_cut(is_cut=True)
         chip.cut.clicked.connect(lambda: self._cut(number))
+        chip.reading.clicked.connect(lambda: self._read_differently(number))
         chip.opened.connect(lambda: self._open(number))
         chip.removed.connect(lambda: self._remove(number))
         chip.button.clicked.connect(lambda: self._remove(number))
@@ -559,20 +630,42 @@ class AttachedFile(QWidget):
 
     unfolded = Signal(bool)  # whether the text is shown
     picture_requested = Signal(object)  # Attachment
+    reading_requested = Signal(str, str)  # id of a document, Reading
 
-    def __init__(self, file: Attachment) -> None:
+    def __init__(self, file: Attachment, excerpt: Excerpt | None = None) -> None:
         super().__init__()
         self._file = file
+        self._excerpt = excerpt
         self.text_view: FlowText | None = None
         self.picture: QPushButton | None = None
         if file.kept_file:
             icon, accessible_name = "detach", f"Open {file.name}"
         else:
             icon, accessible_name = "chevron-right", f"Show the text of {file.name}"
-        self.chip = FileChip(file.name, file_caption(file), icon, accessible_name)
+        self.chip = FileChip(file.name, "", icon, accessible_name)
+        self.show_excerpt(file, excerpt)
         column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
         self.chip.opened.connect(self._open)
         self.chip.button.clicked.connect(self._open)
+        self.chip.reading.clicked.connect(self._read_differently)
+
+    def show_excerpt(self, file: Attachment, excerpt: Excerpt | None) -> None:
+        """Show which passages were read of a document; all of it without any."""
+        is_other = excerpt != self._excerpt
+        self._file, self._excerpt = file, excerpt
+        if excerpt is None:
+            self.chip.show_caption(file_caption(file))
+        else:
+            next_time = "All of it is read from now on." if file.reading == "all" else ""
+            self.chip.show_caption(excerpt.sentence, f"{excerpt.remark} {next_time}".strip())
+        # A folder's document may be far longer than any context.
+        self.chip.offer_reading(other_reading(file, excerpt) if file.text else "")
+        if is_other and self.text_view is not None:
+            self.text_view.setPlainText(card_text(file, excerpt))
+
+    def _read_differently(self) -> None:
+        reading = other_reading(self._file, self._excerpt)
+        self.reading_requested.emit(Document.of(self._file).id, reading)
 
     @property
     def is_unfolded(self) -> bool:
@@ -582,7 +675,7 @@ class AttachedFile(QWidget):
         """Return the views of ``file_lines``."""
         if self._file.kept_file:
             return [SearchedLabel(self.chip.name)]
-        whole = shown_text(self._file.text)
+        whole = card_text(self._file, self._excerpt)
         text = SearchedText(self.text_view, self.chip.button, whole=whole)
         return [SearchedLabel(self.chip.name), text]
 
@@ -622,7 +715,7 @@ class AttachedFile(QWidget):
     def _made_view(self) -> FlowText:
         view = FlowText()
         view.setFont(fixed_font(self.font(), 0.95))
-        view.setPlainText(shown_text(self._file.text))
+        view.setPlainText(card_text(self._file, self._excerpt))
         view.setAccessibleName(f"Text of {self._file.name}")
         layout = self.layout()
         assert layout is not None

@@ -212,7 +212,8 @@ class Composer(QFrame):
 
     def show_usage(self, usage: ContextUsage | None) -> None:
         self.full_because = "" if usage is None else full_text(usage)
-        self.attachments.show_tokens({} if usage is None else usage.files)
+        excerpts = () if usage is None else usage.fit.excerpts or ()
+        self.attachments.show_tokens({} if usage is None else usage.files, excerpts)
         self.attachments.offer_cuts({} if usage is None else usage.cuts)
         self._refresh()
         if usage is None:

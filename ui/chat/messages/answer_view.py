@@ -198,7 +198,8 @@ class AnswerView(ShownMessage):
         self.reason = ReasonLine(self.proceed)
         reasons.addButton(self.reason)
         self._retry = push_button("Try Again", "Ask this question again")
-        super().__init__(message, run.pictures, (self.reason, self.proceed, self._retry), parent)
+        pictures = [(picture, None) for picture in run.pictures]
+        super().__init__(message, pictures, (self.reason, self.proceed, self._retry), parent)
         self.reason.row = self.action_row
         add = self.action_row.add
         self._copy = add("copy", "Copy this answer as Markdown")

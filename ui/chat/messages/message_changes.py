@@ -8,9 +8,10 @@ from PySide6.QtGui import QUndoCommand
 from engine.wording import counted
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.workspace import Workspace
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, reading_from
 from ui.records.conversations import Conversation
 from ui.records.messages import ConversationMessage, question, runs_of
+from ui.records.passages import Document
 from ui.records.runs import Run
 
 DELETION = "Delete Message"  # its name on the undo stack
@@ -67,6 +68,23 @@ class MessageChanges(QObject):
             self._workspace.store.save_messages(current.conversation, [message])
             current.message_changed.emit(message)
             self._workspace.meter.recount()
+
+    def read_differently(self, document: str, reading: str) -> None:
+        """Read a document of the conversation whole, or by passages, from the next prompt on."""
+        current = self._workspace.current
+        for message in current.conversation.tree:
+            files = message.files if message.attached_chars else ()
+            readings = tuple(
+                reading_from(reading)
+                if not file.kept_file and Document.of(file).id == document
+                else file.reading
+                for file in files
+            )
+            if readings != tuple(file.reading for file in files):
+                message.readings = readings
+                self._workspace.store.save_messages(current.conversation, [message])
+                current.message_changed.emit(message)
+        self._workspace.meter.recount()
 
     def summarize(self, message: ConversationMessage, summary: str) -> None:
         """Change the summary of the messages before a question; without one they are left out."""

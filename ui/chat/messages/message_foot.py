@@ -31,6 +31,7 @@ from ui.kit.layouts import row
 from ui.kit.theme import current_theme, sized_font
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Excerpt
 from ui.words import Tone
 
 _GAP, _ICON_PX, _PAD_PX = 6, 15, 10
@@ -313,20 +314,25 @@ class ShownMessage(EditedInPlace):
     unpin_requested = Signal()
     menu_requested = Signal(QPoint)  # position on the screen
     picture_requested = Signal(object)  # Attachment
+    reading_requested = Signal(str, str)  # id of a document, Reading
 
     def __init__(
         self,
         message: ConversationMessage,
-        files: Iterable[Attachment],
+        files: Iterable[tuple[Attachment, Excerpt | None]],
         before: Sequence[QAbstractButton],
         parent: QWidget | None,
     ) -> None:
         super().__init__(parent)
         self.message = message
-        self.files = [AttachedFile(file) for file in files]
-        for file in self.files:
-            file.picture_requested.connect(self.picture_requested)
+        self.files = [self.card_of(file, excerpt) for file, excerpt in files]
         self.action_row = MessageActions(self, before)
+
+    def card_of(self, file: Attachment, excerpt: Excerpt | None) -> AttachedFile:
+        card = AttachedFile(file, excerpt)
+        card.picture_requested.connect(self.picture_requested)
+        card.reading_requested.connect(self.reading_requested)
+        return card
 
     def add_common_buttons(self, what: str) -> None:
         self.more = self.action_row.add("more", f"More actions for this {what}")

@@ -303,6 +303,7 @@ class MessageHandling(QObject):
         if folder is not None and view.message.pictures:
             view.show_pictures(folder)
         view.unpin_requested.connect(lambda: self.changes.pin(view.message, False))
+        view.reading_requested.connect(self.changes.read_differently)
         if isinstance(view, QuestionView):
             view.send_all_requested.connect(self._send_all)
             view.summary_edited.connect(partial(self.changes.summarize, view.message))

@@ -10,7 +10,7 @@ from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCursor
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
-from ui.chat.composer.attachments import AttachedFile, file_caption, file_lines
+from ui.chat.composer.attachments import AttachedFile, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import ShownMessage
 from ui.kit.buttons import copy_on_click, fold_button, push_button
@@ -120,15 +120,21 @@ class PlainBubble(QWidget):
         self._card = QFrame()
         self._card.setObjectName("bubble")
         inner = column(spacing=_GAP_PX, margins=(_PAD_X, 11, _PAD_X, 6), on=self._card)
-        for file in self.files:
-            inner.addWidget(file)
-            file.unfolded.connect(self._fit)
         inner.addWidget(self.text_view)
+        self._inner = inner
+        self.add_files(self.files)
         row(
             STRETCH, (beside, 0, Qt.AlignmentFlag.AlignBottom), self._card, spacing=_GAP_PX, on=self
         )
         # Text of another size needs another card size, even if the column keeps its width.
         current_theme().changed.connect(self._fit)
+
+    def add_files(self, files: Sequence[AttachedFile]) -> None:
+        """Show further files above the text."""
+        for file in files:
+            self._inner.insertWidget(self._inner.count() - 1, file)
+            file.unfolded.connect(self._fit)
+        self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
@@ -161,7 +167,7 @@ def _text_px(view: FlowText) -> int:
 
 def question_lines(message: ConversationMessage) -> list[str]:
     """Return the lines in which a question is searched, in the order of its parts."""
-    files = (line for file in message.files for line in file_lines(file))
+    files = (line for card in message.cards for line in file_lines(*card))
     return [*files, *lines_of(message.typed)]
 
 
@@ -173,7 +179,7 @@ class QuestionView(ShownMessage):
     summary_edited = Signal(str)  # text; empty to remove it
 
     def __init__(self, message: ConversationMessage, parent: QWidget | None = None) -> None:
-        super().__init__(message, message.files, (), parent)
+        super().__init__(message, message.cards, (), parent)
         self.prompt_line: PromptLine | None = None
         self._line_shows: object = None
         self.edit = self.action_row.add("pencil", "Edit this question", "Ctrl+E")
@@ -201,8 +207,15 @@ class QuestionView(ShownMessage):
 
     def refresh(self) -> None:
         self.pinned.setVisible(self.message.is_pinned)
-        for file, shown in zip(self.message.files, self.files, strict=False):
-            shown.chip.show_caption(file_caption(file))
+        cards = self.message.cards
+        for card, shown in zip(cards, self.files, strict=False):
+            shown.show_excerpt(*card)
+        for shown in self.files[len(cards) :]:
+            shown.hide()
+            shown.deleteLater()
+        added = [self.card_of(*card) for card in cards[len(self.files) :]]
+        self.files[len(cards) :] = added
+        self.bubble.add_files(added)
 
     def show_prompt_line(self, left_out: LeftOut | None) -> None:
         """Say above the question that the prompt begins with it; None for nothing."""

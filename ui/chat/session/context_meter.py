@@ -3,7 +3,7 @@
 Main thread.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from PySide6.QtCore import QObject, QTimer, Signal
@@ -15,6 +15,7 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.records.attachments import Attachment, cut_text, without_kept_files
 from ui.records.conversations import Conversation, WhenFull
 from ui.records.messages import question
+from ui.records.passages import Document, Excerpt
 from ui.records.prompt_fit import PromptFit, TokenCounter, last_left_out
 from ui.records.requests import request_for
 
@@ -136,12 +137,14 @@ class ContextMeter(QObject):
 
     async def _usage_of(self, target: CountedDraft) -> ContextUsage:
         counter = self._planner.counter(target.model)
-        files = await self._file_tokens(target, counter)
         without = (await self._fit(target, ())).tokens if target.files else None
         fit = await self._fit(target, target.files)
+        excerpts = fit.excerpts or ()
+        files = await self._file_tokens(target, counter, excerpts)
         seen = {file for file in target.files if target.model.can_see and file.kept_file}
         others = [file for file in target.files if file not in seen]
-        text = without_kept_files(question(target.typed, others).sent)
+        message = replace(question(target.typed, others), excerpts=excerpts)
+        text = without_kept_files(message.sent)
         message_tokens = sum(files[file] for file in seen) + await counter.text(text)
         when_full = self._planner.when_full_of(target.conversation)
         cuts = await self._fitting_cuts(target, fit)
@@ -179,6 +182,7 @@ class ContextMeter(QObject):
             model,
             last_left_out(shown),
             uncut="" if cuts_files else message.id,
+            is_draft=True,
         )
         if fit.tokens is not None:
             return fit
@@ -186,13 +190,18 @@ class ContextMeter(QObject):
         return replace(fit, tokens=tokens, total=tokens)
 
     async def _file_tokens(
-        self, target: CountedDraft, counter: TokenCounter
+        self, target: CountedDraft, counter: TokenCounter, excerpts: Sequence[Excerpt]
     ) -> dict[Attachment, int]:
         name, known = target.model.id, self._files
+        read = {excerpt.document: excerpt.as_file().text for excerpt in excerpts}
         new = [file for file in target.files if (name, file) not in known]
         pictures = await self._planner.pictures([question("", new)], target.model) if new else {}
         self._files = {}
+        by_passages: dict[Attachment, int] = {}
         for file in target.files:
+            if read and not file.kept_file and (text := read.get(Document.of(file).id)) is not None:
+                by_passages[file] = await counter.text(text)
+                continue
             if (count := known.get((name, file))) is None:
                 if (picture := pictures.get(file.kept_file)) is not None:
                     count = await counter.picture(picture)
@@ -200,4 +209,5 @@ class ContextMeter(QObject):
                     sent = without_kept_files(cut_text(file.text, file.sent_chars))
                     count = await counter.text(sent)
             self._files[name, file] = count
-        return {file: self._files[name, file] for file in target.files}
+        whole = {file: count for (_, file), count in self._files.items()}
+        return {file: by_passages.get(file, whole.get(file, 0)) for file in target.files}

@@ -84,7 +84,7 @@ class ChatContext:
     ends_repetition: bool = False
 
     def __post_init__(self) -> None:
-        self.planner = PromptPlanner(self.engine, self.store.pictures_folder)
+        self.planner = PromptPlanner(self.engine, self.store)
 
     def facts_for(self, conversation: Conversation) -> str:
         """Return the kept facts that a conversation's prompt has, as a system text."""
@@ -633,6 +633,10 @@ class ConversationController(QObject):
         target, without = (conversation, parent, request, settings, model), run.stop_change.without
         fit, make = await planner.fit(*target, run.left_out, without=without)
         self._note_cuts(fit.cuts)
+        if fit.excerpts is not None and parent.excerpts != fit.excerpts:
+            parent.excerpts = fit.excerpts
+            self._save_messages([parent])
+            self.message_changed.emit(parent)
         run.left_out = fit.left_out
         is_summary = planner.when_full_of(conversation) == "summarize"
         if is_summary and fit.left_out and not fit.left_out.is_summarized:

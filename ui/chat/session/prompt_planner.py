@@ -6,25 +6,26 @@ Main thread.
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from engine import Engine
 from engine.library.model_info import ModelInfo
 from engine.values.request import GenerationRequest
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
+from ui.records.passages import Document, FindPassages, Found
 from ui.records.pictures import NO_PICTURES, Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
 from ui.records.requests import fitted, prompt_messages, sent_messages, system_texts_of
 from ui.records.runs import LeftOut
+from ui.records.store import ConversationStore
 
 
 class PromptPlanner:
     """Fits the messages of conversations into the contexts of their models."""
 
-    def __init__(self, engine: Engine, pictures_folder: Path | None = None) -> None:
+    def __init__(self, engine: Engine, store: ConversationStore) -> None:
         self._engine = engine
-        self._pictures_folder = pictures_folder
+        self._store = store
         self._pictures = NO_PICTURES  # of the last plan
         self.when_full: WhenFull = "leave_out"
 
@@ -40,7 +41,7 @@ class PromptPlanner:
         if not model.can_see:
             return {}
         # The requests of a conversation's turns, which are recorded, share their pictures.
-        folder, before = self._pictures_folder, self._pictures
+        folder, before = self._store.pictures_folder, self._pictures
         self._pictures = await asyncio.to_thread(read_pictures, folder, path, before)
         return self._pictures
 
@@ -55,6 +56,7 @@ class PromptPlanner:
         *,
         without: str | int | None = None,
         uncut: str = "",
+        is_draft: bool = False,
     ) -> tuple[PromptFit, MakeRequest]:
         """Return the prompt that ends with a message, and the function that makes its requests.
 
@@ -79,5 +81,24 @@ class PromptPlanner:
             self.when_full_of(conversation),
             before,
             uncut,
+            self._search_of(conversation, message, is_draft=is_draft),
         )
         return fit, make
+
+    def _search_of(
+        self, conversation: Conversation, message: ConversationMessage, *, is_draft: bool
+    ) -> FindPassages | None:
+        """Return the search for passages; None if there is nothing to search."""
+        folder_id = conversation.placement.folder_id
+        path = conversation.tree.path_to(message)
+        if not folder_id and not any(each.attached_chars for each in path):
+            return None
+
+        async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
+            if is_draft and not (documents or folder_id):
+                return Found({}, ())
+            return await self._store.find_passages(
+                conversation.id, documents, folder_id, questions, is_draft=is_draft
+            )
+
+        return find

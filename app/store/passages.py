@@ -1,0 +1,260 @@
+"""Full-text search in the passages of documents, by words and BM25. Store's thread.
+
+A document belongs to a conversation, whose messages have its text, or to a folder of conversations.
+Those of a conversation are indexed when they are searched, so that the index may be lost at any
+time, and is removed with messages and drafts. Characters of Chinese, Japanese and Korean are
+indexed one by one, between zero-width spaces, and searched in pairs.
+"""
+
+import logging
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from contextlib import closing
+from itertools import pairwise
+from typing import NamedTuple
+from unicodedata import combining, normalize
+
+from app.store.database import is_damage
+from app.store.schema import migrate
+from app.store.statements import transaction
+from ui.records.passages import (
+    CJK,
+    Document,
+    Found,
+    Passage,
+    is_about_all,
+    merge_rankings,
+    passages_of,
+    spread,
+    words_of,
+)
+
+# The passages of a document have consecutive numbers, a range that FTS5 searches quickly.
+_BITS = 20
+_MAX_FOUND = 500
+_MAX_TERMS = 100
+# Shorter words are in too many others; longer texts are no words.
+_COMPOUND_CHARS, _MAX_WORD_CHARS = 5, 64
+_APART = "\u200b"
+_SEPARATED = re.compile(f"([{CJK}])")
+
+_KNOWN = "SELECT id FROM documents WHERE owner = ?"
+_ADD_DOCUMENT = "INSERT INTO documents(owner, id, name, passages) VALUES (?, ?, ?, ?)"
+_ADD_PASSAGE = "INSERT INTO passages(number, page, last_page, heading, text) VALUES (?, ?, ?, ?, ?)"
+_SEARCHED = (
+    "SELECT number, id, name, passages, owner FROM documents "
+    "WHERE owner IN (?, ?) AND passages > 0 "
+    "ORDER BY owner = ?, number"
+)
+_WITHIN = "passage_words MATCH ? AND rowid BETWEEN ? AND ?"
+_COUNT = f"SELECT count(*) FROM passage_words WHERE {_WITHIN}"
+_RANK = (
+    f"SELECT rowid, bm25(passage_words) FROM passage_words WHERE {_WITHIN} ORDER BY 2, 1 LIMIT ?"
+)
+_COMPOUNDS = (
+    "SELECT term FROM passage_vocabulary WHERE length(term) >= ? "
+    "AND (instr(term, ?) OR instr(?, term)) ORDER BY length(term) LIMIT 50"
+)
+_PASSAGE = "SELECT number, text, page, last_page, heading FROM passages WHERE number = ?"
+
+_log = logging.getLogger(__name__)
+
+
+class _Indexed(NamedTuple):
+    """A document in the index."""
+
+    number: int
+    id: str
+    name: str
+    passages: int
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return self.number << _BITS, (self.number + 1 << _BITS) - 1
+
+
+def find_passages(
+    connection: sqlite3.Connection,
+    conversation_id: str,
+    documents: Sequence[Document],
+    folder_id: str,
+    questions: Sequence[str],
+    *,
+    is_draft: bool = False,
+) -> Found:
+    """Return the passages about questions, the present one last, in a conversation's documents.
+
+    Its other documents are removed from the index, unless the question is still a draft. Those
+    of its folder are searched, too. A damaged index is rebuilt; if the file cannot be used, as on a
+    full disk, the conversation's documents are searched in memory.
+    """
+    search = (conversation_id, documents, folder_id, questions, is_draft)
+    try:
+        try:
+            return _find(connection, *search)
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            _log.error("the index of passages is being rebuilt", exc_info=error)
+            connection.execute("INSERT INTO passage_words(passage_words) VALUES ('rebuild')")
+            return _find(connection, *search)
+    except sqlite3.DatabaseError as error:
+        _log.error("passages are searched in memory", exc_info=error)
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+            migrate(memory)
+            return _find(memory, *search)
+
+
+def _find(
+    connection: sqlite3.Connection,
+    conversation_id: str,
+    documents: Sequence[Document],
+    folder_id: str,
+    questions: Sequence[str],
+    is_draft: bool,
+) -> Found:
+    _index(connection, conversation_id, documents, keeps_others=is_draft)
+    known = connection.execute(_SEARCHED, (conversation_id, folder_id, folder_id))
+    own = {document.id for document in documents}
+    searched = [
+        _Indexed(*row) for *row, owner in known if owner != conversation_id or row[1] in own
+    ]
+    numbers: list[int] = []
+    if questions and not is_about_all(questions[-1]):
+        rankings = [_rank(connection, searched, questions[-1:])]
+        if len(questions) > 1:  # such as "and in 2023?"
+            rankings.append(_rank(connection, searched, questions))
+        numbers = merge_rankings(rankings)
+    is_spread = not numbers
+    if is_spread:
+        orders = [
+            [document.range[0] + position for position in spread(document.passages)]
+            for document in searched
+        ]
+        numbers = merge_rankings(orders)
+    owners = {document.number: document.id for document in searched}
+    rows = (connection.execute(_PASSAGE, (number,)) for number in numbers[:_MAX_FOUND])
+    ranked = [(owners[row[0] >> _BITS], _passage(*row)) for cursor in rows for row in cursor]
+    totals = {(document.id, document.name): document.passages for document in searched}
+    return Found(totals, ranked, is_spread)
+
+
+def _index(
+    connection: sqlite3.Connection,
+    owner: str,
+    documents: Sequence[Document],
+    *,
+    keeps_others: bool,
+) -> None:
+    """Index the documents of a conversation."""
+    wanted = {document.id: document for document in documents}
+    known = {identity for (identity,) in connection.execute(_KNOWN, (owner,))}
+    unused = set() if keeps_others else known - wanted.keys()
+    if not unused and wanted.keys() <= known:
+        return
+    with transaction(connection):
+        for identity in unused:
+            remove_document(connection, owner, identity)
+        for identity, document in wanted.items():
+            if identity not in known:
+                number = begin_document(connection, owner, document)
+                count = add_passages(connection, number, passages_of(document))
+                end_document(connection, number, count)
+
+
+def begin_document(connection: sqlite3.Connection, owner: str, document: Document) -> int:
+    """Add a document without passages, which is not searched yet; return its number."""
+    row = (owner, document.id, document.name, 0)
+    return connection.execute(_ADD_DOCUMENT, row).lastrowid or 0
+
+
+def add_passages(connection: sqlite3.Connection, document: int, passages: Iterable[Passage]) -> int:
+    """Add passages to a document; return their count."""
+    rows = (
+        (
+            (document << _BITS) + passage.number,
+            passage.page,
+            passage.last_page,
+            _separated(passage.heading),
+            _separated(passage.text),
+        )
+        for passage in passages
+    )
+    return connection.executemany(_ADD_PASSAGE, rows).rowcount
+
+
+def end_document(connection: sqlite3.Connection, number: int, passages: int) -> None:
+    """Let a document be searched."""
+    connection.execute("UPDATE documents SET passages = ? WHERE number = ?", (passages, number))
+
+
+def remove_document(connection: sqlite3.Connection, owner: str, identity: str) -> None:
+    """Remove a document with its passages."""
+    connection.execute("DELETE FROM documents WHERE owner = ? AND id = ?", (owner, identity))
+
+
+def _separated(text: str) -> str:
+    text = text.replace(_APART, "")
+    return _SEPARATED.sub(f"{_APART}\\1{_APART}", text)
+
+
+def _passage(number: int, text: str, page: int, last_page: int, heading: str) -> Passage:
+    heading, text = heading.replace(_APART, ""), text.replace(_APART, "")
+    return Passage(number & (1 << _BITS) - 1, text, page, last_page, heading)
+
+
+def _rank(
+    connection: sqlite3.Connection, documents: Sequence[_Indexed], questions: Sequence[str]
+) -> list[int]:
+    """Return the numbers of the passages with words of questions, best first.
+
+    Words of more than half of the passages say nothing, unless there are no others. For words that
+    occur nowhere, others stand that contain them or are contained in them, as in compounds.
+    """
+    terms = dict.fromkeys(term for question in questions for term in _terms(question))
+    total = sum(document.passages for document in documents)
+    rare: list[str] = []
+    common: list[str] = []
+    for term in [*terms][-_MAX_TERMS:]:
+        count = sum(
+            connection.execute(_COUNT, (term, *document.range)).fetchone()[0]
+            for document in documents
+        )
+        if count:
+            (rare if count * 2 <= total else common).append(term)
+        else:
+            rare += _compounds(connection, term.strip('"'))
+    found: list[tuple[float, int]] = []
+    if query := " OR ".join(rare or common):
+        for document in documents:
+            rows = connection.execute(_RANK, (query, *document.range, _MAX_FOUND))
+            found += ((score, number) for number, score in rows)
+    return [number for _, number in sorted(found)]
+
+
+def _terms(question: str) -> list[str]:
+    """Return the words of a text as strings of FTS5; of Chinese and its like, pairs."""
+    words = words_of(question.casefold())
+    terms: list[str] = []
+    is_paired = False
+    for word, after in pairwise([*words, ""]):
+        if not re.fullmatch(f"[{CJK}]", word):
+            terms.append(f'"{word}"')
+            is_paired = False
+        elif re.fullmatch(f"[{CJK}]", after):
+            terms.append(f'"{word} {after}"')
+            is_paired = True
+        else:
+            terms += [] if is_paired else [f'"{word}"']
+            is_paired = False
+    return terms
+
+
+def _compounds(connection: sqlite3.Connection, word: str) -> list[str]:
+    """Return the indexed words that contain a word, or that it contains."""
+    plain = "".join(char for char in normalize("NFKD", word) if not combining(char))
+    if not _COMPOUND_CHARS <= len(plain) <= _MAX_WORD_CHARS:
+        return []
+    rows = connection.execute(_COMPOUNDS, (_COMPOUND_CHARS, plain, plain))
+    return [f'"{term}"' for (term,) in rows]
