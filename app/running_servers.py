@@ -32,11 +32,12 @@ _EVERYWHERE = ("0.0.0.0", "::", "")
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model that a server offers."""
+    """A model that a server offers; ``can_call_tools`` is None where the server does not say."""
 
     id: str
     context: int | None
     is_loaded: bool
+    can_call_tools: bool | None
 
     def is_meant_by(self, name: str) -> bool:
         """Return whether a name is this model's: its id, with or without owner, or its folder."""
@@ -58,14 +59,6 @@ class RunningServer:
             return next((model for model in self.models if model.is_meant_by(name)), None)
         loaded = (model for model in self.models if model.is_loaded)
         return next(loaded, next(iter(self.models), None))
-
-    def can_call_tools(self, model: ServedModel) -> bool | None:
-        try:
-            details = self._request("/api/show", {"model": model.id})
-        except (OSError, ValueError):
-            return None
-        abilities = details.get("capabilities") if isinstance(details, dict) else None
-        return "tools" in abilities if isinstance(abilities, list) else None
 
     def loaded(self) -> list[dict[str, Any]]:
         try:
@@ -182,6 +175,9 @@ def _served_models(listed: Any) -> tuple[ServedModel, ...] | None:
             str(model.get("id")),
             context if type(context := model.get("context_length")) is int else None,
             model.get("loaded") is not False,
+            "tools" in abilities
+            if isinstance(abilities := model.get("capabilities"), list)
+            else None,
         )
         for model in models
     )

@@ -65,7 +65,7 @@ def run(options: Namespace) -> int:
             if server is None:
                 raise CommandError(f"the server at {url} does not list its models")
         served = _model(server, options)
-        _check(agent, server, served, options)
+        _check(agent, served, options)
         _print_status(f"{agent.title} uses {served.id} at {server.url}")
         target = Target(server.url, served.id, served.context, server.key)
         return _started(program, agent, target, tuple(options.arguments), folder)
@@ -98,10 +98,8 @@ def _model(server: RunningServer, options: Namespace) -> ServedModel:
     raise CommandError(f"the server at {server.url} does not serve {requested}; it serves: {names}")
 
 
-def _check(
-    agent: AgentProgram, server: RunningServer, model: ServedModel, options: Namespace
-) -> None:
-    if missing := lacks(agent, model.context, server.can_call_tools(model)):
+def _check(agent: AgentProgram, model: ServedModel, options: Namespace) -> None:
+    if missing := lacks(agent, model.context, model.can_call_tools):
         remedy = (
             "Choose another model with --model (fullstop models lists downloaded models, fullstop "
             f"models search finds more), or start {agent.title} anyway with --anyway"

@@ -15,7 +15,6 @@ from app.settings.serve import ServeOptions
 from tests.support.outside.certificates import write_certificate
 from tests.support.outside.raw_server import RawServer, answering, raw_server
 
-_MODEL = ServedModel("m", None, True)
 _REFUSED = answering(b"{}", status="401 Unauthorized")
 
 
@@ -38,8 +37,8 @@ def test_running_server_key_follows_no_redirect() -> None:
         where = f"location: {other.url}/v1/models"
         with raw_server(lambda _: [answering(b"", where, status="302 Found")]) as server:
             assert running_server(server.url, ServeOptions(api_key="secret")) is None
-            shown = RunningServer(server.url, "secret", ())
-            assert shown.can_call_tools(_MODEL) is None
+            with pytest.raises(CommandError):
+                RunningServer(server.url, "secret", ()).loaded()
         assert other.requests == []
 
 
@@ -77,7 +76,6 @@ def test_encrypted_server_is_found_by_its_certificate(tmp_path: Path) -> None:
         assert url == f"https://127.0.0.1:{options.port}"
         found = running_server(url, options)
         assert found is not None
-        assert [model.id for model in found.models] == ["m"]
-        assert found.can_call_tools(_MODEL) is None
+        assert found.models == (ServedModel("m", None, True, None),)
         pretended = ServeOptions(port=options.port, tls_cert=other.cert)
         assert running_server(url, pretended) is None
