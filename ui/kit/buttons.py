@@ -211,7 +211,7 @@ class UndoBar(QFrame):
         self.message = WrappedLabel()
         self.button = push_button("Undo", "Undo")
         row((self.message, 1), self.button, margins=(12, 6, 6, 6), on=card)
-        column(card, margins=(10, 4, 10, 10), on=self)
+        column(card, margins=8, on=self)
         self._timer = QTimer(self, singleShot=True, interval=10_000)
         self._timer.timeout.connect(lambda: fade(self, is_in=False, then=self.hide))
         self._undo: Callable[[], object] = self.hide

@@ -131,13 +131,13 @@ def stage_text(server: ServerState) -> str:
     """Return the state of a server as a short label, or its problem in sentences."""
     match server.stage:
         case "off":
-            return "switched off"
+            return "Switched off"
         case "stopped":
             return "Starts on demand"
         case "starting":
-            return "starting…"
+            return "Starting…"
         case "ready":
-            return f"running, {counted(len(server.tools), 'tool')}"
+            return f"Running, {counted(len(server.tools), 'tool')}"
         case "restarting":
             return f"{server.problem} Restarting…"
         case "failed":

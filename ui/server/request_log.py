@@ -68,7 +68,7 @@ COLUMNS = (
         19,
         lambda entry: entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}",
     ),
-    TableColumn("Model", 15, lambda entry: entry.model or entry.requested_model or "–"),
+    TableColumn("Model", 20, lambda entry: entry.model or entry.requested_model or "–"),
     TableColumn(
         "Stream",
         8,

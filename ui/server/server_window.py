@@ -182,7 +182,7 @@ class RequestDetail(QFrame):
             facts.add("Cache", entry.read_again)
         if entry.no_effect:
             facts.add("No effect", ", ".join(entry.no_effect))
-        facts.add("Request id", entry.id)
+        facts.add("Request ID", entry.id)
 
 
 class _MessageView(QWidget):

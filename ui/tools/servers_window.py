@@ -108,8 +108,7 @@ class ServerDetail(QWidget):
         self._name.setText(server.name)
         self.switch.setChecked(server.config.is_on)
         self.switch.setAccessibleName(f"Use {server.name} in new chats")
-        text = stage_text(server)
-        self.status.setText(text[0].upper() + text[1:])
+        self.status.setText(stage_text(server))
         restyle(self.status, "role", "fault" if server.problem else "muted")
         version = f"{server.version} · " if server.version else ""
         self._reached.setText(f"{version}{server.config.target}")

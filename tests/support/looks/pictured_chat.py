@@ -220,7 +220,7 @@ class DailyWork:
             damaged=damaged,
             left_out=left_out,
         )
-        ImportDialog(found, self._window).open()
+        ImportDialog(found, self._window.workspace.files.transfers, self._window).open()
         await self._show_dialog("import-preview", self._window, ImportDialog)
 
     # -- inside ----------------------------------------------------------------------------

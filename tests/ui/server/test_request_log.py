@@ -332,4 +332,4 @@ def test_free_width_goes_to_a_text_and_not_before_the_last_number(
         widths.append([view.columnWidth(column) for column in RequestColumn])
         assert sum(widths[-1]) == view.viewport().width() or width == 700
     grown = [column for column in RequestColumn if len({each[column] for each in widths}) > 1]
-    assert grown == [RequestColumn.DIALECT]
+    assert grown == [RequestColumn.MODEL]
