@@ -9,6 +9,7 @@ from pathlib import Path
 from app.damaged_files import set_aside
 from app.private_files import made_private, touch_private
 from app.store import statements
+from app.store.backups import backups_folder
 from app.store.schema import APPLICATION_ID, VERSION, migrate
 from engine.files.causes import os_cause
 from ui.records.codec import Preset
@@ -90,10 +91,10 @@ class Database:
             aside = set_aside(path, COMPANIONS)
             self.problem = Problem(
                 "Your earlier conversations could not be read.",
-                f"{unusable} It is kept as {aside.name}, and a new, empty file was created. "
-                "Restore Backup in the File menu brings back the last backup.",
+                f"{unusable} It is kept as {aside.name}, and a new, empty file was created.",
                 aside,
                 can_be_recovered=unusable.is_damage,
+                has_backup=any(backups_folder(path).glob("*.db")),
             )
             self._connection = self._connect(path)
 

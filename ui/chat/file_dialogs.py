@@ -1,7 +1,7 @@
 """The dialogs that export and import conversations. Main thread."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from functools import partial
 
@@ -12,7 +12,8 @@ from engine.wording import format_size
 from ui.chat.import_dialog import ImportDialog
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace
-from ui.kit.dialogs import choose_file, choose_folder, choose_target, show_error
+from ui.kit.commands import Command
+from ui.kit.dialogs import choose_file, choose_folder, choose_target, confirm, show_error
 from ui.kit.tasks import start_task
 from ui.records.conversations import Conversation
 from ui.records.exchange.contents import FileContents
@@ -33,6 +34,7 @@ class FileDialogs(QObject):
         super().__init__(window)
         self._window = window
         self._files = workspace.files
+        self._again: Callable[[], object] = self.import_file  # the last export or import
         self._store = workspace.store
         workspace.files.refused.connect(self._report)
         workspace.presets.refused.connect(self._report)
@@ -40,6 +42,7 @@ class FileDialogs(QObject):
 
     def export(self, conversations: Sequence[Conversation], kind: str) -> None:
         """Ask for a file of one of ``export_kinds``."""
+        self._again = partial(self.export, conversations, kind)
         single = conversations[0] if len(conversations) == 1 else None
         suffixes = export_kinds()[kind]
         choose_target(
@@ -51,18 +54,22 @@ class FileDialogs(QObject):
         )
 
     def export_all(self) -> None:
+        self._again = self.export_all
         start_task(self, self._export_all(), "measure an export")
 
     def import_file(self) -> None:
+        self._again = self.import_file
         choose_file(
             self._window, "Import Conversations", self._files.imports.look_into, [_IMPORTED]
         )
 
     def import_folder(self) -> None:
+        self._again = self.import_folder
         choose_folder(self._window, "Import from Folder", self._files.imports.look_into)
 
     def restore_backup(self) -> None:
         """Ask for a backup, and add the conversations in it."""
+        self._again = self.restore_backup
         dialog = choose_file(self._window, "Restore Backup", self._files.recover, [_BACKUPS])
         if self._store.backups_folder is not None:
             dialog.setDirectory(str(self._store.backups_folder))
@@ -82,11 +89,16 @@ class FileDialogs(QObject):
         dialog.open()
 
     def _report(self, problem: str) -> None:
+        """Show a failure in bold, its cause below it, and a button that tries elsewhere."""
         what, _, why = problem.partition(": ")
-        if why:  # the failure is in bold, its cause below it
-            show_error(self._window, f"{what}.", why[0].upper() + why[1:])
-        else:
-            show_error(self._window, problem)
+        what, why = (f"{what}.", why[0].upper() + why[1:]) if why else (problem, "")
+        transfer = self._files.transfers.now
+        if transfer is None or transfer.exported is not None:
+            show_error(self._window, what, why)
+            return
+        again = "Choose Another File…" if transfer.is_import else "Save Elsewhere…"
+        answers = [Command(again, self._again)]
+        confirm(self._window, what, why, answers=answers, is_warning=True)
 
 
 def export_kinds() -> dict[str, tuple[str, ...]]:

@@ -7,7 +7,7 @@ from engine.wording import as_sentence
 from ui.chat.first_model import FirstModel
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconBadge, IconButton, push_button
-from ui.kit.dialogs import show_in_files
+from ui.kit.dialogs import show_in_files, show_in_files_label
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.models.downloads import Download, Downloads
@@ -34,17 +34,18 @@ class ProblemBar(NoticeBar):
     """Shows the problem, its cause and the file, with a button that dismisses it."""
 
     solved = Signal()
+    restore_requested = Signal()
     recovery_requested = Signal(object)  # path of the damaged file
 
     def __init__(self) -> None:
         self._problem: Problem | None = None
-        self.show_file = push_button("Show the Folder", "Show the folder of this file")
-        self.recover = push_button(
-            "Recover What Can Be Read", "Recover what can be read of the damaged file"
-        )
+        self.show_file = push_button(show_in_files_label(), "Show the folder of this file")
+        self.recover = push_button("Recover", "Recover the readable part of the damaged file")
+        self.restore = push_button("Restore Backup…", "Restore a backup of the conversations")
         close = IconButton("close", "Dismiss this message", size=16)
-        super().__init__(self.recover, self.show_file, close)
+        super().__init__(self.show_file, self.recover, self.restore, close)
         self.recover.clicked.connect(self._recover)
+        self.restore.clicked.connect(self.restore_requested)
         self.show_file.clicked.connect(self._show_file)
         close.clicked.connect(self.hide)
 
@@ -59,6 +60,7 @@ class ProblemBar(NoticeBar):
             self.show_file.setVisible(problem.path is not None)
             self.recover.setVisible(problem.can_be_recovered)
             self.recover.setEnabled(True)
+            self.restore.setVisible(problem.has_backup)
 
     def _recover(self) -> None:
         self.recover.setEnabled(False)  # not twice

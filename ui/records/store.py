@@ -115,6 +115,7 @@ class Problem:
     detail: str
     path: Path | None = None
     can_be_recovered: bool = False
+    has_backup: bool = False
 
 
 @dataclass(frozen=True, slots=True)

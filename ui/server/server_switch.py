@@ -1,12 +1,15 @@
 """The switch of the local server, from off to stopping or failed; knows no HTTP. Main thread."""
 
+import contextlib
 import errno
 import logging
+import socket
 from typing import Literal, Protocol
 
 from PySide6.QtCore import QObject, Signal
 
 from ui.kit.tasks import finish_tasks, start_task
+from ui.preferences import DEFAULT_PORT
 from ui.server.requests import RequestEntry
 from ui.words import Tone, describe_error
 
@@ -155,6 +158,14 @@ class ServerSwitch(QObject):
             self.message = ""
             self.is_port_taken = False
         self.changed.emit()
+
+
+def free_port(taken: int) -> int:
+    """Return the next port of this computer after a taken one that no program uses."""
+    for port in range(taken + 1, min(taken + 100, 65_536)):
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+    return DEFAULT_PORT
 
 
 def pill_of(switch: ServerSwitch) -> tuple[str, str, Tone]:

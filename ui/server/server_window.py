@@ -45,7 +45,7 @@ from ui.server.requests import (
     error_message,
     readable,
 )
-from ui.server.server_switch import WINDOW_TITLE, pill_of
+from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
 _CUT_BODY = "Not available: the request’s body was not kept whole"
 _NO_PICTURES = "Not available: the pictures of the request were not kept"
@@ -302,7 +302,11 @@ class ServerWindow(OwnWindow):
         bar.setFixedHeight(HEAD_PX)
         # Some rows of the list, and some lines of a request.
         right.setMinimumHeight(330)
-        requests = column(self.notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
+        self.other_port = push_button("", "Use a free port")
+        self.other_port.hide()
+        self.other_port.clicked.connect(self._use_other_port)
+        notice = row((self.notice, 1), self.other_port, spacing=12)
+        requests = column(notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(bar, (row(area, margins=(20, 0, 20, 14)), 1), spacing=0, on=self)
@@ -373,6 +377,16 @@ class ServerWindow(OwnWindow):
         for widget in (self.address, self.copy, self._reach):
             widget.setVisible(is_on)
         self._show_problem(switch.message)
+        self.other_port.setVisible(switch.is_port_taken)
+        if switch.is_port_taken:
+            self.other_port.setText(
+                f"Use Port {free_port(self._server.preferences.now.server.port)}"
+            )
+
+    def _use_other_port(self) -> None:
+        port = int(self.other_port.text().rpartition(" ")[2])
+        self._server.preferences.change_value("server.port", port)
+        self._server.switch.turn(True)
 
     def _show_problem(self, problem: str) -> None:
         show_text(self.notice, problem)

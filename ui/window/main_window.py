@@ -316,6 +316,7 @@ class MainWindow(WindowParts):
         self.chat.handling.inspector_requested.connect(self.others.inspect_run)
         self.chat.tools.page.servers_requested.connect(self.others.show_tool_servers)
         self.chat.tools.page.adding_requested.connect(self.others.add_tool_server)
+        self.chat.problem.restore_requested.connect(self.files.restore_backup)
         self.chat.problem.solved.connect(self._unsaved.note_saved)
         show_stops = partial(self.pane.open, self.stop_panel)
         self.chat.stops_requested.connect(show_stops)

@@ -91,7 +91,7 @@ class ShortcutsDialog(OwnDialog):
         grid = QGridLayout(group)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setHorizontalSpacing(32)
-        grid.setVerticalSpacing(6)
+        grid.setVerticalSpacing(3)
         grid.setColumnStretch(0, 1)
         grid.addWidget(label(title, "title"), 0, 0)
         for number, (text, written) in enumerate(rows, 1):

@@ -104,9 +104,17 @@ async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembe
     row.deleteLater()
     assert state.preferences.now.server.was_on
     control.error = None
-    state.switch.turn(True)
+    window = ServerWindow(state, None)
+    offered = window.other_port
+    assert offered.isVisibleTo(window)
+    port = int(offered.text().removeprefix("Use Port "))
+    assert port > 8642
+    offered.click()
     await on(state)
+    assert state.preferences.now.server.port == port
     assert pill_of(state.switch)[0] == "On"
+    assert not offered.isVisibleTo(window)
+    window.deleteLater()
 
 
 @pytest.mark.parametrize(

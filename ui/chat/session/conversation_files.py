@@ -172,10 +172,10 @@ class ConversationFiles(QObject):
             raise
         if transfer.is_cancelled:
             return
+        transfer.exported = path
         if missing:
             self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
         else:
-            transfer.exported = path
             transfer.outcome = f"Exported {named(conversations)} to {target.name}."
 
     async def _add_traces(

@@ -50,7 +50,8 @@ async def test_conversations_of_a_damaged_file_come_back_at_the_press_of_a_butto
         bar = window.chat.problem
         assert bar.isVisible()
         rows = len(window.workspace.conversations.every())
-        press(bar, "Recover what can be read of the damaged file")
+        assert bar.restore.isVisible() == (tmp_path / "backups").is_dir()
+        press(bar, "Recover the readable part of the damaged file")
         await eventually(lambda: "recovered" in bar.sentence.text())
         assert bar.sentence.text() == "1 conversation with 2 messages recovered."
         assert bar.detail.text().startswith("Everything in the file could be read. The file ")
