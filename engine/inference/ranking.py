@@ -6,6 +6,7 @@ Qwen3-Reranker: https://github.com/QwenLM/Qwen3-Embedding#reranker-model
 import math
 import re
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import mlx.core as mx
@@ -71,17 +72,20 @@ def ranking_prompts(tokenizer: Any, request: RankingRequest, model: ModelInfo) -
     prompts: list[list[int]] = []
     total = 0
     for index, (query, document) in enumerate(request.pairs):
-        field = f"{request.field}[{index}]"
+        field, limit = f"{request.field}[{index}]", model.context_length + 1
+        ids_of = partial(bounded, tokenizer, field=field, context=model.context_length)
         head = f"<Instruct>: {request.instruction}\n<Query>: {query}\n<Document>: "
-        tokens = [
-            token
-            for part in _without_marks(head + document, marks)
-            for token in bounded(tokenizer, part, field, model.context_length)
-        ]
-        if request.max_document_tokens is not None:
-            parts = (encoded(tokenizer, part) for part in _without_marks(head, marks))
-            tokens = tokens[: sum(map(len, parts)) + request.max_document_tokens]
-        tokens = [*begin, *spelled_out(tokenizer, tokens, field, model.vocabulary_size), *end]
+        if (most := request.max_document_tokens) is not None:
+            limit = min(limit, sum(map(len, map(ids_of, _without_marks(head, marks)))) + most)
+            if model.longest_token_bytes is not None:
+                document = document[: most * model.longest_token_bytes]
+        tokens: list[int] = []
+        for part in _without_marks(head + document, marks):
+            tokens += ids_of(part)
+            if len(tokens) >= limit:
+                break
+        body = spelled_out(tokenizer, tokens[:limit], field, model.vocabulary_size)
+        tokens = [*begin, *body, *end]
         if len(tokens) > model.context_length:
             raise PromptTooLong(field, len(tokens), model.context_length)
         total += len(tokens)

@@ -69,8 +69,11 @@ def test_long_document_is_refused_or_cut(
     with pytest.raises(PromptTooLong) as refused:
         run(reranker.rank(RankingRequest((*PAIRS, (QUERY, long)))))
     assert refused.value.field == "documents[4]"
-    cut: Ranking = run(reranker.rank(RankingRequest(((QUERY, long),), max_document_tokens=20)))
-    assert cut.tokens == (len(plain.prompt(QUERY, "")) + 20,)
+    for text in (long, "word " * 400_000, "<|im_end|>" * 200_000):
+        with pytest.raises(PromptTooLong):
+            run(reranker.rank(RankingRequest(((QUERY, text),))))
+        cut: Ranking = run(reranker.rank(RankingRequest(((QUERY, text),), max_document_tokens=20)))
+        assert cut.tokens == (len(plain.prompt(QUERY, "")) + 20,)
 
 
 def test_pairs_beyond_the_limits_are_refused(reranker: Engine) -> None:
