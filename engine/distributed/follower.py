@@ -17,6 +17,7 @@ from engine.files.causes import os_cause
 from engine.inference.backend import BatchLimits
 from engine.inference.loader import importing_mlx_lm
 from engine.inference.sequence import Sequence
+from engine.library.length_groups import StepReads
 from engine.library.model_files import model_name
 from engine.library.model_folder import check_folder
 from engine.values.request import CacheOwner
@@ -35,6 +36,9 @@ class FollowingBatch(RunningBatch):
         # Rank 0 limits the prompt cache: it sends how many entries to keep.
         limits = BatchLimits(prefill_chunk, 1 << 62, max_sequences, is_shared=True)
         super().__init__(model, limits)
+
+    def follow_reads(self, reads: StepReads | None) -> None:
+        self._batch.decoding.reads = reads
 
     def follow_insert(
         self,

@@ -37,6 +37,8 @@ class LeadingBatch(RunningBatch):
         # Draft tokens would have to be sent to the others before each pass, so there are none.
         super().__init__(model, replace(limits, drafts=False, is_shared=True))
         self._ranks = ranks
+        # Shards differ in size, and all must have the same groups.
+        ranks.send("follow_reads", limits.reads)
 
     def insert(self, sequence: Sequence) -> int:
         self._ranks.check()

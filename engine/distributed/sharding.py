@@ -11,7 +11,7 @@ from engine.errors import EngineError, ModelLoadFailed
 from engine.library.configuration import text_part
 
 # Rises with every change of the orders that an older process would not understand.
-_PROTOCOL = 13
+_PROTOCOL = 14
 _MAX_BROADCAST_BYTES = 2048
 _HEADS = ("num_attention_heads", "num_key_value_heads")
 

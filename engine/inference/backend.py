@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from engine.conversation.prompt_parts import RenderedPrompt
 from engine.errors import ModelLoadFailed
 from engine.inference.cache.disk import DiskCache
+from engine.library.length_groups import StepReads
 from engine.output.channels import Beginning
 from engine.stopping.record import Channel
 from engine.values.events import BudgetEnd, PromptDifference, VerifiedDrafts
@@ -47,7 +48,10 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class BatchLimits:
-    """Limits of the batch of one model; ``is_shared`` where other processes decode it as well."""
+    """Limits of the batch of one model; ``is_shared`` where other processes decode it as well.
+
+    ``reads`` decides which sequences share a cache; None where all do.
+    """
 
     prefill_chunk: int
     cache_bytes: int
@@ -55,6 +59,7 @@ class BatchLimits:
     drafts: bool = True
     disk: DiskCache | None = None
     is_shared: bool = False
+    reads: StepReads | None = None
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from engine.inference.cache.segments import sequence_view
 from engine.inference.continuous_batch import ContinuousBatch
 from engine.inference.drafts import Drafting
 from engine.inference.embedding import TextsPass
-from engine.inference.mlx_lm_internals import DecodingRows, together
+from engine.inference.mlx_lm_internals import together
 from engine.inference.prefill import PrefillPacer
 from engine.inference.running_cache import extracted, is_sole
 from engine.inference.sequence import Sequence
@@ -62,13 +62,20 @@ class RunningBatch:
         self._steps = self._tokens_read = self._inserted = 0
         self.sequences: dict[int, Sequence] = {}
         self._batch = ContinuousBatch(
-            model, limits.rows, pads_prompts=can.prompts, sequences=self.sequences, vision=vision
+            model,
+            limits.rows,
+            pads_prompts=can.prompts,
+            sequences=self.sequences,
+            vision=vision,
+            reads=limits.reads,
         )
         self.prompt_cache = PromptCache(fresh, limits.cache_bytes, is_shared=limits.is_shared)
         self._beginnings = SharedBeginnings(
             self.sequences, can_cut=self.prompt_cache.can_cut_anywhere
         )
-        self._drafting = Drafting(model, self.sequences, costs or PassCosts())
+        self._drafting = Drafting(
+            model, self.sequences, costs or PassCosts(), self._batch.set_deltas
+        )
         head = head_of(model) if self.can_draft else None
         self.own_head = None if head is None else OwnHead(head.origin)
         self._pacer = PrefillPacer(limits.prefill_chunk)
@@ -165,18 +172,18 @@ class RunningBatch:
         begin_s = self._stepped_at_s if decoding else time.perf_counter()
         step = None
         if self.can_draft and not self._batch.is_reading:
-            rows = DecodingRows(self._batch.decoding)
-            if self._drafting.is_due(rows.numbers):
+            groups = self._batch.decoding
+            if self._drafting.is_due(groups):
                 with self._stream():
-                    self._batch.set_deltas(self._batch.decoding)
-                    step = self._drafting.step(rows)
+                    groups.regroup_if_due()
+                    step = self._drafting.step(groups.rows)
         is_plain = step is None
         if step is None:
             step = self._step(max_tokens)
         self._stepped_at_s = time.perf_counter()
         took_s = self._stepped_at_s - begin_s
         if is_plain and decoding and self.can_draft and not max_tokens:
-            self._drafting.record_decode(decoding, took_s)
+            self._drafting.record_decode(decoding, len(self._batch.decoding.groups), took_s)
         if max_tokens:
             self._pacer.record_read(took_s, self._tokens_read, decoding)
         else:

@@ -1,7 +1,8 @@
 """Continuous batching with mlx-lm's prompt and generation batches. Engine thread.
 
 Short prompts that wait together are read in one group, long ones alone, so that no prompt is
-padded to the length of a much longer one. Shorter groups overtake longer ones.
+padded to the length of a much longer one. Shorter groups overtake longer ones. What decodes is in
+groups of like length, too.
 """
 
 import contextlib
@@ -11,15 +12,17 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
-from mlx_lm.generate import GenerationBatch, PromptProcessingBatch, generation_stream
+from mlx_lm.generate import PromptProcessingBatch, generation_stream
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import maybe_set_recommended_wired_limit
 
+from engine.inference.decoding_groups import DecodingGroups
 from engine.inference.mlx_lm_internals import straighten
-from engine.inference.running_cache import batched, parts_of, prepare_to_run
+from engine.inference.running_cache import batched, parts_of
 from engine.inference.sampling import GREEDY
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.head_drafts import with_head
+from engine.library.length_groups import StepReads
 from engine.values.tokens import PromptScores
 
 if TYPE_CHECKING:
@@ -45,9 +48,10 @@ class ContinuousBatch:
         pads_prompts: bool,
         sequences: Mapping[int, Sequence],
         vision: "Vision | None" = None,
+        reads: StepReads | None = None,
     ) -> None:
         self.model = model
-        self.decoding = GenerationBatch.empty(model, GREEDY)
+        self.decoding = DecodingGroups(reads)
         self.waiting: list[Sequence] = []
         self.groups: list[Any] = []
         self.stream = generation_stream
@@ -63,7 +67,7 @@ class ContinuousBatch:
         self.waiting.append(sequence)
 
     def clear(self) -> None:
-        self.decoding = GenerationBatch.empty(self.model, GREEDY)
+        self.decoding.clear()
         self.waiting, self.groups = [], []
 
     def close(self) -> None:
@@ -84,15 +88,19 @@ class ContinuousBatch:
         return bool(self.groups or (self.waiting and self.free_rows > 0))
 
     def decode(self) -> list[Any]:
+        """Decode a token of each row; return mlx-lm's responses."""
+        responses: list[Any] = []
         with mx.stream(self.stream):
-            self.set_deltas(self.decoding)
-            responses: list[Any] = self.decoding.next()
+            self.decoding.regroup_if_due()
+            for group in self.decoding.groups:
+                self.set_deltas(group.uids)
+                responses += group.next()
         return responses
 
-    def set_deltas(self, rows: Any) -> None:
+    def set_deltas(self, numbers: Iterable[int]) -> None:
         """Let the next pass count positions as the pictures of its rows need it."""
         if self.vision is not None:
-            self.vision.set_deltas([one.position_delta for one in self._rows_of(rows)])
+            self.vision.set_deltas([self._sequences[one].position_delta for one in numbers])
 
     def read(
         self, max_tokens: int, max_s: float
@@ -133,16 +141,15 @@ class ContinuousBatch:
                 self.groups.remove(group)
             else:
                 part = group.split(ready)
-            self.set_deltas(part)
-            self.decoding.extend(part.generate([[rows[index].tokens[-1]] for index in ready]))
-            prepare_to_run(self.decoding.prompt_cache)
+            self.set_deltas(part.uids)
+            self.decoding.add(part.generate([[rows[index].tokens[-1]] for index in ready]))
         for index in ready:
             if (pictures := rows[index].pictures) is not None:
                 pictures.features.clear()
 
     def cache_of(self, sequence: Sequence) -> tuple[list[Any], int | None, list[int]]:
         """Return the cache of a sequence, its row (None for its own cache), and its keys."""
-        for batch in (*self.groups, self.decoding):
+        for batch in (*self.groups, *self.decoding.groups):
             if sequence.number in batch.uids:
                 row = batch.uids.index(sequence.number)
                 return batch.prompt_cache, row, sequence.keys_of(list(batch.tokens[row]))
@@ -161,11 +168,12 @@ class ContinuousBatch:
                 removed[sequence] = cache, tokens
             numbers = {sequence.number for sequence in removed}
             self.waiting = [one for one in self.waiting if one not in removed]
-            for batch in (*self.groups, self.decoding):
-                kept = [row for row, number in enumerate(batch.uids) if number not in numbers]
-                if len(kept) < len(batch):
-                    batch.filter(kept)
+            for group in self.groups:
+                kept = [row for row, number in enumerate(group.uids) if number not in numbers]
+                if len(kept) < len(group):
+                    group.filter(kept)
             self.groups = [group for group in self.groups if len(group)]
+            self.decoding.remove(numbers)
         return removed
 
     def _next_group(self) -> Any:
@@ -195,6 +203,10 @@ class ContinuousBatch:
                 break
             if sequence is not first and sequence.pictures is None:
                 members.append(sequence)
+        # Their cached beginnings are padded, too.
+        own, *others = self.decoding.split([len(sequence) for sequence in members])
+        alike = zip(members[1:], others, strict=True)
+        members = [first, *(sequence for sequence, group in alike if group == own)]
         members.sort(key=attrgetter("number"))
         self.waiting = [sequence for sequence in self.waiting if sequence not in members]
         caches = [

@@ -2,22 +2,25 @@
 
 mlx-lm's plain loop computes one pass ahead of the tokens that it returns. A verification pass has
 to wait for that pass, so drafts are verified only where the hit rates of their sources and the
-measured costs show that it pays, and only while few rows decode.
+measured costs show that it pays, and only while few rows decode. Groups of rows are verified one
+after the other.
 """
 
 import time
 from collections import abc, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from itertools import chain, islice
 from typing import Any
 
 import mlx.core as mx
 
 from engine.inference.backend import RowStep, Step
+from engine.inference.decoding_groups import DecodingGroups
 from engine.inference.mlx_lm_internals import DecodingRows
 from engine.inference.sequence import Sequence
 from engine.inference.speculation.cost import MAX_ROWS, PassCosts
 from engine.inference.speculation.head_drafts import HeadDrafts
-from engine.inference.speculation.rollback import Rollback
+from engine.inference.speculation.rollback import Pass, Rollback
 from engine.inference.speculation.sources import MAX_CHAIN, WIDTHS, DraftSource
 from engine.inference.speculation.verification import (
     Rounding,
@@ -34,17 +37,27 @@ _STEADY_STEPS = 4
 
 
 class Drafting:
-    """Drafts tokens for the sequences of one batch, which are by their numbers."""
+    """Drafts tokens for the sequences of one batch, which are by their numbers.
 
-    def __init__(self, model: Any, sequences: Mapping[int, Sequence], costs: PassCosts) -> None:
+    ``set_deltas`` prepares a pass over the rows of some numbers.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        sequences: Mapping[int, Sequence],
+        costs: PassCosts,
+        set_deltas: Callable[[Iterable[int]], None],
+    ) -> None:
         self._rollback = Rollback(model)
         self._sequences = sequences
         self._costs = costs
+        self._set_deltas = set_deltas
         self._rounding = Rounding()
         # How many tokens of each answer its sources have.
         self._known: dict[int, int] = {}
-        # The rows of the last pass, each with its index and how many tokens it got there.
-        self._verified: dict[int, tuple[int, int]] = {}
+        # The rows of the last passes, each with its index and how many tokens it got there.
+        self._verified: dict[int, tuple[Pass | None, int, int]] = {}
         self._ended_at_s: float | None = None
         self._is_decode_due = False
         # The rows of the last step, and for how many steps they have been the same.
@@ -61,79 +74,103 @@ class Drafting:
         self._forget_pass()
         self._ended_at_s = None
 
-    def record_decode(self, rows: int, took_s: float) -> None:
+    def record_decode(self, rows: int, groups: int, took_s: float) -> None:
         """Record a decode step; the first one after a pass only starts mlx-lm's loop again."""
         if rows <= MAX_ROWS and self._ended_at_s is None:
-            self._costs.record(rows, 1, took_s)
+            self._costs.record(rows, 1, took_s, groups)
         self._ended_at_s = None
         self._is_decode_due = False
         self._forget_pass()
 
-    def is_due(self, numbers: list[int]) -> bool:
+    def is_due(self, decoding: DecodingGroups) -> bool:
         """Whether few rows decode, and have been the same for some steps."""
-        if not 0 < len(numbers) <= MAX_ROWS:
+        if not 0 < len(decoding) <= MAX_ROWS:
             self._rows = []
             return False
+        numbers = decoding.numbers
         self._steady = self._steady + 1 if numbers == self._rows else 0
-        self._rows = list(numbers)
+        self._rows = numbers
         return not self._is_decode_due and (len(numbers) == 1 or self._steady >= _STEADY_STEPS)
 
-    def step(self, rows: DecodingRows) -> Step | None:
+    def step(self, groups: abc.Sequence[DecodingRows]) -> Step | None:
         """Verify drafts for the decoding rows; None where a decode step gives more."""
-        numbers = rows.numbers
-        sequences = [self._sequences[number] for number in numbers]
-        for index, sequence in enumerate(sequences):
-            self._extend(sequence, rows.tokens(index))
-        if not self._plan(sequences)[0]:
+        for rows in groups:
+            for index, number in enumerate(rows.numbers):
+                self._extend(self._sequences[number], rows.tokens(index))
+        sequences = [self._sequences[number] for rows in groups for number in rows.numbers]
+        if not self._plan(sequences, len(groups))[0]:
             return None
         self._forget_pass()
-        if not self._rollback.can_take_back(rows.cache):
+        if not all(self._rollback.can_take_back(rows.cache) for rows in groups):
             return None
         began_s = self._ended_at_s or time.perf_counter()
-        pending = rows.pending()
-        for index, (sequence, token) in enumerate(zip(sequences, pending, strict=True)):
-            self._extend(sequence, rows.tokens(index), token)
-        width, sources = self._plan(sequences)
+        for rows in groups:
+            for index, (number, token) in enumerate(zip(rows.numbers, rows.pending(), strict=True)):
+                self._extend(self._sequences[number], rows.tokens(index), token)
+        width, planned = self._plan(sequences, len(groups))
         if not width:
             return None
         drafting_s = time.perf_counter()
-        drafts = self._propose(rows, sources, width - 1)
-        longest = max(map(len, drafts))
+        left = iter(planned)
+        sources = [list(islice(left, len(rows))) for rows in groups]
+        drafts = [
+            self._propose(rows, own, width - 1) for rows, own in zip(groups, sources, strict=True)
+        ]
+        longest = max(map(len, chain(*drafts)))
         if not longest:
             return None
         drafting_s = time.perf_counter() - drafting_s
-        if any(source is not None and source.is_computed for source in sources):
-            self._costs.record(len(rows), 0, drafting_s / longest)
+        if any(source is not None and source.is_computed for source in planned):
+            self._costs.record(len(sequences), 0, drafting_s / longest, len(groups))
         width = next(width for width in WIDTHS if width > longest)
-        compared_s, single = 0.0, None
-        if self._rounding.is_comparison_due(longest + 1):
-            compared_s = time.perf_counter()
-            single = self._single_logprobs(rows, pending)
-            compared_s = time.perf_counter() - compared_s
-        # Padding has to be taken back as well where a state takes tokens in.
-        verified = verify(rows, self._rollback, drafts, longest + 1, self._rounding, single)
+        step: Step = defaultdict(RowStep)
+        compared_s = 0.0
+        self._is_decode_due = False
+        for rows, own, drafted in zip(groups, sources, drafts, strict=True):
+            compared_s += self._verify(rows, own, drafted, step)
         self._ended_at_s = time.perf_counter()
         took_s = self._ended_at_s - began_s - drafting_s - compared_s
-        self._costs.record(len(rows), width, took_s)
-        # A row that got no token needs a pass over one token.
-        self._is_decode_due = not all(each.tokens for each in verified)
-        step = _step(numbers, verified, drafts, sources)
+        self._costs.record(len(sequences), width, took_s, len(groups))
         if not step:
+            self._verified = {}
             return None
-        self._verified = {
-            number: (index, len(each.tokens))
-            for index, (number, each) in enumerate(zip(numbers, verified, strict=True))
-        }
         return step
+
+    def _verify(
+        self,
+        rows: DecodingRows,
+        sources: abc.Sequence[DraftSource | None],
+        drafts: abc.Sequence[abc.Sequence[int]],
+        step: Step,
+    ) -> float:
+        """Add the accepted drafts of one group to a step; return the time of a comparison."""
+        self._set_deltas(rows.numbers)
+        width = max(map(len, drafts)) + 1
+        compared_s, single = 0.0, None
+        if self._rounding.is_comparison_due(width):
+            compared_s = time.perf_counter()
+            single = self._single_logprobs(rows, rows.pending())
+            compared_s = time.perf_counter() - compared_s
+        # Padding has to be taken back as well where a state takes tokens in.
+        verified = verify(rows, self._rollback, drafts, width, self._rounding, single)
+        for index, (number, each, drafted, source) in enumerate(
+            zip(rows.numbers, verified, drafts, sources, strict=True)
+        ):
+            self._verified[number] = self._rollback.last, index, len(each.tokens)
+            # A row that got no token needs a pass over one token.
+            self._is_decode_due = self._is_decode_due or not each.tokens
+            if each.tokens:
+                step[number] = _row_step(each, drafted, source)
+        return compared_s
 
     def shorten(self, number: int, cache: abc.Sequence[Any], unused: int) -> bool:
         """Remove the last tokens of a pass from the cache of a removed sequence, if possible."""
-        index, tokens = self._verified.get(number, (0, 0))
-        return self._rollback.shorten(cache, index, unused, tokens - unused)
+        done, index, tokens = self._verified.get(number, (None, 0, 0))
+        return self._rollback.shorten(cache, done, index, unused, tokens - unused)
 
     def _forget_pass(self) -> None:
         self._verified = {}
-        self._rollback.forget()
+        self._rollback.last = None
 
     def _extend(self, sequence: Sequence, tokens: list[int], pending: int | None = None) -> None:
         known = self._known.get(sequence.number, 0)
@@ -145,23 +182,25 @@ class Drafting:
                 source.extend(new)
             self._known[sequence.number] = known + len(new)
 
-    def _plan(self, sequences: abc.Sequence[Sequence]) -> tuple[int, list[DraftSource | None]]:
+    def _plan(
+        self, sequences: abc.Sequence[Sequence], groups: int
+    ) -> tuple[int, list[DraftSource | None]]:
         """Return the width of the next pass, 0 for a decode step, and the source for each row."""
         best = [_best(sequence.sources) for sequence in sequences]
-        width, gain = self._choose(best)
+        width, gain = self._choose(best, groups)
         if any(source is not None and source.is_computed for source in best):
             free = [
                 _best([source for source in sequence.sources if not source.is_computed])
                 for sequence in sequences
             ]
-            free_width, free_gain = self._choose(free)
+            free_width, free_gain = self._choose(free, groups)
             if free_gain > gain:
                 return free_width, free
         return width, best
 
-    def _choose(self, sources: abc.Sequence[DraftSource | None]) -> tuple[int, float]:
+    def _choose(self, sources: abc.Sequence[DraftSource | None], groups: int) -> tuple[int, float]:
         drafted = [source for source in sources if source is not None]
-        return self._costs.choose(len(sources), drafted)
+        return self._costs.choose(len(sources), drafted, groups)
 
     def _propose(
         self, rows: DecodingRows, sources: abc.Sequence[DraftSource | None], max_drafts: int
@@ -171,6 +210,7 @@ class Drafting:
         A draft model may produce more ids than the vocabulary that both models share. MLX does not
         check bounds: with such an id it would read, and with penalties write, foreign memory.
         """
+        self._set_deltas(rows.numbers)
         heads = [source for source in sources if isinstance(source, HeadDrafts)]
         if heads:
             chains = heads[0].head.propose(rows.cache, rows.pending(), min(max_drafts, MAX_CHAIN))
@@ -193,28 +233,19 @@ class Drafting:
         return logprobs
 
 
-def _step(
-    numbers: abc.Sequence[int],
-    verified: abc.Sequence[VerifiedSequence],
-    drafts: abc.Sequence[abc.Sequence[int]],
-    sources: abc.Sequence[DraftSource | None],
-) -> Step:
-    step: Step = defaultdict(RowStep)
-    for number, each, drafted, source in zip(numbers, verified, drafts, sources, strict=True):
-        if not each.tokens:
-            continue
-        step[number].sampled = list(zip(each.tokens, each.logprobs, strict=True))
-        if source is None or not drafted:
-            continue
-        accepted = len(each.tokens) - 1
-        right: list[TokenOrigin] = [source.origin] * accepted
-        for index, is_forced in enumerate(each.forced):
-            if is_forced:
-                right[index] = TokenOrigin.FORCED
-        wrong = 0 if each.is_cut else len(drafted) - accepted
-        step[number].drafts = VerifiedDrafts(
-            (*right, *[source.origin] * wrong), (TokenOrigin.SAMPLED, *right)
-        )
+def _row_step(
+    verified: VerifiedSequence, drafted: abc.Sequence[int], source: DraftSource | None
+) -> RowStep:
+    step = RowStep(list(zip(verified.tokens, verified.logprobs, strict=True)))
+    if source is None or not drafted:
+        return step
+    accepted = len(verified.tokens) - 1
+    right: list[TokenOrigin] = [source.origin] * accepted
+    for index, is_forced in enumerate(verified.forced):
+        if is_forced:
+            right[index] = TokenOrigin.FORCED
+    wrong = 0 if verified.is_cut else len(drafted) - accepted
+    step.drafts = VerifiedDrafts((*right, *[source.origin] * wrong), (TokenOrigin.SAMPLED, *right))
     return step
 
 

@@ -50,7 +50,7 @@ from engine.inference.speculation.heads import (
 )
 from engine.inference.text import chat_template
 from engine.inference.transformers_internals import bound_templates
-from engine.inference.weights import BASES, BaseWeights, read_weights, size_of, widen
+from engine.inference.weights import BASES, BaseWeights, read_weights, size_of, step_reads, widen
 from engine.library.adapters import adapted_name, check_adapter
 from engine.library.architectures import ASSISTANTS, SEEING, unsupported
 from engine.library.configuration import architecture_of, context_length
@@ -352,6 +352,8 @@ def load(
         limits = replace(limits, cache_bytes=limits.cache_bytes - kept)
         drafting = DraftModel(drafted, kept)
     vision, info = _vision(folder, config, model, info, is_sharded=shard is not None)
+    info = replace(info, reads=step_reads(model, config, info.answer_cache))
+    limits = replace(limits, reads=info.reads)
     batch = (
         RunningBatch(model, limits, vision=vision) if batch_of is None else batch_of(model, limits)
     )

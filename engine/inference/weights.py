@@ -4,21 +4,35 @@ One NaN spoils every answer of a model, and nothing else would report it.
 """
 
 import logging
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
 from engine.files.json_fields import DamagedFile
 from engine.inference.backend import LoadProgress, OnLoadProgress
 from engine.inference.cache.disk import Stamps
+from engine.library.configuration import is_count, text_part
+from engine.library.length_groups import StepReads
+from engine.library.memory_need import CacheSize
 
 _log = logging.getLogger(__name__)
 # On MLX's processor build, products of quantised weights with 16-bit numbers take 8 to 35 times as
 # long as with 32-bit ones.
 _SLOW_ON_CPU = (mx.float16, mx.bfloat16)
+# The names by which configurations say how many experts read a token.
+_CHOSEN_EXPERTS = (
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "moe_topk",
+    "moe_top_k",
+    "moe_k",
+    "top_k_experts",
+)
 
 
 class BaseWeights:
@@ -47,6 +61,19 @@ BASES: "WeakValueDictionary[tuple[Path, Stamps], BaseWeights]" = WeakValueDictio
 def size_of(model: Any) -> int:
     """Return the bytes of a model's weights."""
     return sum(weight.nbytes for _, weight in tree_flatten(model.parameters()))
+
+
+def step_reads(model: Any, config: Mapping[str, Any], cache: CacheSize) -> StepReads:
+    """Return the bytes that a decode step of a model reads, of its experts only the chosen ones."""
+    scope = {**config, **text_part(config)}
+    chosen = next((scope[name] for name in _CHOSEN_EXPERTS if is_count(scope.get(name))), 0)
+    kinds = (SwitchLinear, QuantizedSwitchLinear)
+    layers = [module for module in model.modules() if isinstance(module, kinds)]
+    if not chosen or not layers:
+        return StepReads(size_of(model), cache)
+    experts = sum(map(size_of, layers))
+    share = min(1.0, chosen / max(layer.num_experts for layer in layers))
+    return StepReads(size_of(model) - experts, cache, experts, share)
 
 
 def read_weights(

@@ -1,8 +1,10 @@
 """What the engine publishes about a loaded model."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engine.library.length_groups import StepReads
 from engine.library.memory_need import CacheSize
 
 
@@ -50,6 +52,7 @@ class ModelInfo:
         vision_problem: Why it does not, although it was made to; empty for a model of text alone.
         base: The folder of its base, if ``path`` is that of an adapter.
         shared_bytes: The part of its weights that models of the same base share in memory.
+        reads: The bytes that a decode step reads; None where all sequences decode in one group.
     """
 
     id: str
@@ -75,6 +78,8 @@ class ModelInfo:
     base: Path | None = None
     shared_bytes: int = 0
 
+    reads: StepReads | None = None
+
     @property
     def model_folder(self) -> Path:
         """The folder with its configuration, tokenizer and template."""
@@ -88,3 +93,9 @@ class ModelInfo:
     @property
     def answer_cache(self) -> CacheSize:
         return self.cache if self.draft is None else self.cache + self.draft.cache
+
+    def caches_bytes(self, lengths: Collection[int]) -> int:
+        """Return the most memory that caches take until the sequences have these lengths."""
+        if self.reads is not None:
+            return self.reads.padded_bytes(lengths)
+        return len(lengths) * self.answer_cache.allocated_bytes(max(lengths, default=0))

@@ -1,7 +1,7 @@
 """Memory: of all models together, for one model's answers, and whether a request fits into it.
 
-A batch gives each of its sequences as much memory as its longest takes. Reads sizes of files, never
-the weights.
+A batch gives each of its sequences as much memory as the longest of its group takes. Reads sizes of
+files, never the weights.
 """
 
 from collections.abc import Collection, Sequence
@@ -78,9 +78,7 @@ class MemoryPlan:
 
     def fits(self, model: ModelInfo, lengths: Collection[int], beside_bytes: int) -> bool:
         """Whether answers of these lengths, in tokens with their prompts, fit beside other work."""
-        longest = max(lengths, default=0)
-        needed = len(lengths) * model.answer_cache.allocated_bytes(longest)
-        return needed + beside_bytes <= self.free
+        return model.caches_bytes(lengths) + beside_bytes <= self.free
 
     def check(
         self,
@@ -92,13 +90,13 @@ class MemoryPlan:
         lengths = [len(prompt.tokens) for prompt in prompts] or [
             len(request.prompt) if isinstance(request.prompt, tuple) else 0 for request in requests
         ]
-        tokens, prompt = max(
+        ends = [
             (min(model.context_length, length + (request.max_tokens or 1)), length)
             for length, request in zip(lengths, requests, strict=True)
-        )
-        needed = len(requests) * model.answer_cache.allocated_bytes(tokens)
+        ]
+        needed = model.caches_bytes([tokens for tokens, _ in ends])
         if needed > self.total:
-            raise _never_fits(model, requests, tokens, prompt, self.total)
+            raise _never_fits(model, requests, *max(ends), needed, self.total)
         self.check_available(needed)
 
     def check_available(self, needed: int) -> None:
@@ -208,6 +206,7 @@ def _never_fits(
     requests: Sequence[GenerationRequest],
     tokens: int,
     prompt: int,
+    needed: int,
     available: int,
 ) -> InvalidRequest:
     size, context, count = model.answer_cache, model.context_length, len(requests)
@@ -225,8 +224,9 @@ def _never_fits(
         remedy = "Shorten the prompt" if prompt else "Choose a smaller model"
     return InvalidRequest(
         field,
-        f"not enough memory: {f'{count} × ' if count > 1 else ''}{counted(tokens, 'token')} need "
-        f"{format_size(count * one)}, {format_size(available)} available. {remedy}.",
+        f"not enough memory: {f'{count} × ' if count > 1 else ''}"
+        f"{'up to ' if needed < count * one else ''}{counted(tokens, 'token')} need "
+        f"{format_size(needed)}, {format_size(available)} available. {remedy}.",
     )
 
 

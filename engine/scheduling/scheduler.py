@@ -96,8 +96,7 @@ class Scheduler:
         return sum(one.needed_bytes(size) for one in self._passes.values() if one is not None)
 
     def _bytes_of(self, lengths: Collection[int]) -> int:
-        longest = max(lengths, default=0)
-        return len(lengths) * self.backend.info.answer_cache.allocated_bytes(longest)
+        return self.backend.info.caches_bytes(lengths)
 
     @property
     def _rendering_choices(self) -> int:

@@ -29,20 +29,22 @@ class PassCosts:
 
     def __init__(self) -> None:
         # The last seconds of a decode step (width 1), a pass, or one draft of a model (width 0), by
-        # the number of rows, and their medians.
-        self._last_s: defaultdict[tuple[int, int], deque[float]]
+        # the numbers of rows and of their groups, and their medians.
+        self._last_s: defaultdict[tuple[int, int, int], deque[float]]
         self._last_s = defaultdict(partial(deque, maxlen=5))
-        self._times_s: defaultdict[int, dict[int, float]] = defaultdict(dict)
+        self._times_s: defaultdict[tuple[int, int], dict[int, float]] = defaultdict(dict)
         self._steps = 0
 
-    def choose(self, rows: int, sources: Sequence[DraftSource]) -> tuple[int, float]:
+    def choose(
+        self, rows: int, sources: Sequence[DraftSource], groups: int = 1
+    ) -> tuple[int, float]:
         """Return the width of the pass that gives the most tokens for its time, and its gain.
 
         The width is 0 where decode steps give more. ``rows`` counts also rows without drafts.
         """
-        times_s = self._times_s[rows]
+        times_s = self._times_s[rows, groups]
         best, best_gain = 0, _MIN_GAIN
-        if not sources or len(self._last_s[rows, 1]) < 3:
+        if not sources or len(self._last_s[rows, groups, 1]) < 3:
             return 0, 0.0
         drafts_cost = 0.0
         if any(source.is_computed for source in sources):
@@ -51,26 +53,27 @@ class PassCosts:
             if width != WIDTHS[0] and WIDTHS[0] not in times_s:
                 break  # the narrow pass is tried first
             drafts = min(width - 1, max(source.max_drafts for source in sources))
-            cost = self.cost(rows, width) + drafts_cost * drafts
+            cost = self.cost(rows, width, groups) + drafts_cost * drafts
             tokens = 1 + sum(source.expected_hits(drafts) for source in sources) / rows
             if tokens / cost > best_gain:
                 best, best_gain = width, tokens / cost
         return best, best_gain
 
-    def cost(self, rows: int, width: int) -> float:
+    def cost(self, rows: int, width: int, groups: int = 1) -> float:
         """Return the cost of a pass, estimated from the narrow one before it was measured."""
-        times_s = self._times_s[rows]
+        times_s = self._times_s[rows, groups]
         if 1 in times_s and width in times_s:
             return max(1.0, times_s[width] / times_s[1])
         if width != WIDTHS[0] and WIDTHS[0] in times_s:
-            return 1 + (self.cost(rows, WIDTHS[0]) - 1) * _EXPECTED_WIDE_COST
+            return 1 + (self.cost(rows, WIDTHS[0], groups) - 1) * _EXPECTED_WIDE_COST
         return 1 + _EXPECTED_TOKEN_COST * (width - 1)
 
-    def record(self, rows: int, width: int, took_s: float) -> None:
+    def record(self, rows: int, width: int, took_s: float, groups: int = 1) -> None:
         """Record a decode step (width 1), a pass, or the time of one draft by a model (width 0)."""
-        self._last_s[rows, width].append(took_s)
-        self._times_s[rows][width] = median_low(self._last_s[rows, width])
+        last_s = self._last_s[rows, groups, width]
+        last_s.append(took_s)
+        self._times_s[rows, groups][width] = median_low(last_s)
         self._steps += 1
         if self._steps % _REMEASURED_AFTER == 0:
-            for rows, width in [key for key in self._last_s if key[1] != 1]:
-                del self._last_s[rows, width], self._times_s[rows][width]
+            for rows, groups, width in [key for key in self._last_s if key[-1] != 1]:
+                del self._last_s[rows, groups, width], self._times_s[rows, groups][width]

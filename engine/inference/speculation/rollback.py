@@ -141,7 +141,7 @@ def _patch() -> None:
 
 
 @dataclass(slots=True)
-class _Pass:
+class Pass:
     """One pass over several tokens of each row, with the states before and after it."""
 
     rows: int
@@ -158,7 +158,8 @@ class Rollback:
         self._model = model
         # Whether each state has its record; None before the trial pass.
         self._are_recorded: bool | None = None
-        self._pass: _Pass | None = None
+        # The last pass; None where no state has taken its tokens in.
+        self.last: Pass | None = None
 
     def can_take_back(self, cache: Sequence[Any]) -> bool:
         """Whether tokens of a pass can be taken back from a cache of running sequences."""
@@ -177,7 +178,7 @@ class Rollback:
 
     def read(self, inputs: mx.array, cache: Sequence[Any]) -> Any:
         """Read tokens of shape (rows, tokens); return the logits, which are not computed yet."""
-        self.forget()
+        self.last = None
         rows, tokens = inputs.shape
         states = _states(cache)
         for part in parts_of(cache):
@@ -185,7 +186,7 @@ class Rollback:
                 straighten(part)
         if not states:
             return self._model(inputs, cache=cache)
-        done = self._pass = _Pass(rows, tokens, [list(part.cache) for part in states])
+        done = self.last = Pass(rows, tokens, [list(part.cache) for part in states])
         with _recorded() as done.records:
             logits = self._model(inputs, cache=cache)
         done.after = [list(part.cache) for part in states]
@@ -198,7 +199,7 @@ class Rollback:
         shared = min(surplus)
         more = [count - shared for count in surplus]
         _cut([part for part in parts_of(cache) if not isinstance(part, ArraysCache)], shared, more)
-        done = self._pass
+        done = self.last
         if done is None:
             return
         kept = [done.tokens - count for count in surplus]
@@ -207,8 +208,10 @@ class Rollback:
             part.cache = state
         mx.async_eval(states)  # type: ignore[no-untyped-call]
 
-    def shorten(self, cache: Sequence[Any], row: int, surplus: int, kept: int) -> bool:
-        """Remove the last tokens of a row of the last pass from its own cache, if possible."""
+    def shorten(
+        self, cache: Sequence[Any], done: Pass | None, row: int, surplus: int, kept: int
+    ) -> bool:
+        """Remove the last tokens of a row of a pass from its own cache, if possible."""
         for part in parts_of(cache):
             if isinstance(part, RotatingKVCache):
                 if not cut_window(part, surplus):
@@ -220,17 +223,14 @@ class Rollback:
         states = _states(cache)
         if not states:
             return True
-        if self._pass is None or kept < 1:
+        if done is None or kept < 1:
             return False
-        for part, state in zip(states, self._states_after(self._pass, [row], [kept]), strict=True):
+        for part, state in zip(states, self._states_after(done, [row], [kept]), strict=True):
             part.cache = state
         return True
 
-    def forget(self) -> None:
-        self._pass = None
-
     def _states_after(
-        self, done: _Pass, rows: Sequence[int], kept: Sequence[int]
+        self, done: Pass, rows: Sequence[int], kept: Sequence[int]
     ) -> list[list[Any]]:
         groups: dict[int, list[int]] = {}
         for row, count in zip(rows, kept, strict=True):
@@ -247,7 +247,7 @@ class Rollback:
             for part in zip(*states, strict=True)
         ]
 
-    def _states_of(self, done: _Pass, rows: mx.array, kept: int) -> list[list[Any]]:
+    def _states_of(self, done: Pass, rows: mx.array, kept: int) -> list[list[Any]]:
         if kept in (0, done.tokens):
             parts = done.after if kept else done.before
             return [[None if state is None else state[rows] for state in part] for part in parts]

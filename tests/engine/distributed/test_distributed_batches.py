@@ -13,6 +13,8 @@ from engine.inference.backend import BatchLimits, Step
 from engine.inference.sampling import PromptScorer
 from engine.inference.sequence import Sequence as BatchSequence
 from engine.inference.shared_beginnings import SharedBeginnings
+from engine.library.length_groups import StepReads
+from engine.library.memory_need import CacheSize
 from engine.values.request import CacheOwner
 from engine.values.tokens import PromptScores, PromptScoring
 from tests.support.scripted import Stage
@@ -48,15 +50,19 @@ class Recorder:
 class Both:
     """Two models of one tokenizer: the leader's says letters, the follower's would say digits."""
 
-    def __init__(self, folder: Path, *, cache_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self, folder: Path, *, cache_bytes: int = 1 << 30, reads: StepReads | None = None
+    ) -> None:
         letters, digits = [*"abcdefgh"], [*"12345678"]
         self.stage = Stage(folder / "one", {"go": letters, "on": letters}, pieces=letters + digits)
         other = Stage(folder / "two", {"go": digits, "on": digits}, pieces=letters + digits)
         self.recorder = Recorder()
         ranks = cast(Ranks, self.recorder)
-        self.leading = LeadingBatch(self.stage.model, BatchLimits(CHUNK, cache_bytes, ROWS), ranks)
+        limits = BatchLimits(CHUNK, cache_bytes, ROWS, reads=reads)
+        self.leading = LeadingBatch(self.stage.model, limits, ranks)
         self.followed = other.model
         self.following = FollowingBatch(self.followed, prefill_chunk=CHUNK, max_sequences=ROWS)
+        self.follow()
 
     def prompt(self, text: str) -> list[int]:
         return self.stage.ids(f"<|start|>user:{text}<|end|><|go|>")
@@ -131,6 +137,17 @@ def test_follower_shares_running_prompts_like_rank_0(
     expected = [0, len(prompt) - 1, len(prompt) - 1, 31]
     assert [sequence.cached for sequence in (*sequences, late)] == expected
     assert [one.cached for one in both.following.sequences.values()] == expected
+
+
+def test_follower_groups_sequences_like_rank_0(tmp_path: Path) -> None:
+    both = Both(tmp_path, reads=StepReads(8, CacheSize(8)))
+    lengths = {both.leading.insert(BatchSequence([length] * length)): length for length in (9, 600)}
+    while len(both.leading._batch.decoding) < 2:
+        both.leading.step()
+    groups = [list(group.uids) for group in both.leading._batch.decoding.groups]
+    both.follow()
+    assert [[lengths[number] for number in group] for group in groups] == [[9], [600]]
+    assert [list(group.uids) for group in both.following._batch.decoding.groups] == groups
 
 
 def test_prompts_are_forgotten_on_rank_0_where_another_rank_is_lost(tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_logits_are_those_of_the_published_description(kind: str, length: int) -
     first: list[int] = []
     while not first:
         first += [token for token, _ in batch.step()[number].sampled]
-    decoding = batch._batch.decoding
+    [decoding] = batch._batch.decoding.groups
     known = decoding._next_tokens.tolist()
     tokens = [*decoding.tokens[0], *known]
     seen = assistant.seen(decoding.prompt_cache, 0)

@@ -96,7 +96,7 @@ class _Watched:
 
         def compared(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
             drafts = propose(cache, known, most)
-            decoding = self.batch._batch.decoding
+            [decoding] = self.batch._batch.decoding.groups
             self.rows = max(self.rows, len(drafts))
             for tokens, last, drafted in zip(decoding.tokens, known, drafts, strict=True):
                 assert drafted == _expected(self.model, self.head, [*tokens, last], most)
