@@ -77,7 +77,6 @@ class ModelInfo:
     vision_problem: str = ""
     base: Path | None = None
     shared_bytes: int = 0
-
     reads: StepReads | None = None
 
     @property

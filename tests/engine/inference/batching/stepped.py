@@ -1,6 +1,7 @@
 """A batch that is stepped by hand, on real models with caches of all kinds."""
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,9 @@ from mlx_lm.models.cache import make_prompt_cache
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
 from engine.inference.sequence import Sequence
+from engine.inference.speculation.cost import PassCosts
+from engine.inference.speculation.sources import DraftSource
+from engine.library.length_groups import StepReads
 from engine.values.request import LOCAL_OWNER, CacheOwner
 from tests.support.models.tiny_models import tiny_model
 
@@ -49,17 +53,31 @@ class Model:
 class Stepped:
     """A batch that is stepped by hand, and what its rows have answered."""
 
-    def __init__(self, kind: str, *, cache_bytes: int = 1 << 30) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        cache_bytes: int = 1 << 30,
+        chunk: int = 8,
+        reads: StepReads | None = None,
+        costs: PassCosts | None = None,
+    ) -> None:
         self.model = Model(kind)
-        limits = BatchLimits(prefill_chunk=8, cache_bytes=cache_bytes, rows=32)
-        self.batch = RunningBatch(self.model, limits)
+        limits = BatchLimits(prefill_chunk=chunk, cache_bytes=cache_bytes, rows=32, reads=reads)
+        self.batch = RunningBatch(self.model, limits, costs)
         self.prompts: dict[int, list[int]] = {}
         self.sequences: dict[int, Sequence] = {}
         self.read: dict[int, int] = {}
         self.answers: dict[int, list[int]] = {}
 
-    def insert(self, prompt: list[int], turn_end: int = 0, owner: CacheOwner = LOCAL_OWNER) -> int:
-        sequence = Sequence(list(prompt), turn_end=turn_end, owner=owner)
+    def insert(
+        self,
+        prompt: list[int],
+        turn_end: int = 0,
+        owner: CacheOwner = LOCAL_OWNER,
+        sources: Iterable[DraftSource] = (),
+    ) -> int:
+        sequence = Sequence(list(prompt), turn_end=turn_end, owner=owner, sources=[*sources])
         row = self.batch.insert(sequence)
         self.prompts[row], self.answers[row] = prompt, []
         self.sequences[row] = sequence
@@ -79,6 +97,21 @@ class Stepped:
                 return
             self.step()
         pytest.fail("a row does not answer")
+
+    @property
+    def groups(self) -> list[list[int]]:
+        """The decoding rows, those that share a cache together."""
+        return [list(group.uids) for group in self._decoding]
+
+    @property
+    def padding(self) -> int:
+        """How many positions of the decoding rows' caches are padding."""
+        lengths = [[len(held) for held in group.tokens] for group in self._decoding]
+        return sum(len(group) * max(group) - sum(group) for group in lengths)
+
+    @property
+    def _decoding(self) -> list[Any]:
+        return self.batch._batch.decoding.groups
 
     def leave(self, *rows: int) -> None:
         self.batch.remove(dict.fromkeys(rows, 0))

@@ -96,7 +96,8 @@ class _Watched:
 
         def compared(cache: Any, known: Sequence[int], most: int) -> Sequence[Sequence[int]]:
             drafts = propose(cache, known, most)
-            [decoding] = self.batch._batch.decoding.groups
+            groups = self.batch._batch.decoding.groups
+            decoding = next(group for group in groups if group.prompt_cache is cache)
             self.rows = max(self.rows, len(drafts))
             for tokens, last, drafted in zip(decoding.tokens, known, drafts, strict=True):
                 assert drafted == _expected(self.model, self.head, [*tokens, last], most)
