@@ -10,6 +10,7 @@ from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 
 from app import __version__
+from ui.kit.dates import use_iso_dates_without_region
 
 if TYPE_CHECKING:
     from ui.window.main_window import MainWindow
@@ -19,6 +20,7 @@ class Application(QApplication):
     """Handles requests to quit, and to open files, which wait until there is a window."""
 
     def __init__(self, arguments: Sequence[str] = ()) -> None:
+        use_iso_dates_without_region()
         super().__init__(list(arguments or sys.argv[:1]))
         self._window: MainWindow | None = None
         self._waiting: list[Path] = []

@@ -1,15 +1,32 @@
 """Days and times as the system's settings for language and region write them. Any thread."""
 
-from PySide6.QtCore import QDateTime, QLocale, Qt
+import os
+import sys
+
+from PySide6.QtCore import QDateTime, QLocale
+
+
+def use_iso_dates_without_region() -> None:
+    """Let Qt write ``2023-11-04`` where the system has no region: it would write ``4 11 2023``.
+
+    Qt reads the environment once, when the system's locale is first used.
+    """
+    names = ("LC_ALL", "LC_TIME", "LANG")
+    region = next(filter(None, map(os.environ.get, names)), "C").partition(".")[0]
+    if sys.platform != "darwin" and region in ("C", "POSIX"):
+        before = os.environ.pop("LC_ALL", None), os.environ.get("LC_TIME")
+        os.environ["LC_TIME"] = "en_SE"
+        QLocale.system()
+        for name, value in zip(names, before, strict=False):
+            os.environ.pop(name, None)
+            if value is not None:
+                os.environ[name] = value
 
 
 def format_day(unix_s: float) -> str:
     """Return the day of a Unix time as the system writes dates: ``04.11.23``."""
     moment = QDateTime.fromSecsSinceEpoch(int(unix_s))
-    locale = QLocale()
-    if locale.language() == QLocale.Language.C:  # no region is set: Qt would write "4 11 2023"
-        return moment.date().toString(Qt.DateFormat.ISODate)
-    return locale.toString(moment.date(), QLocale.FormatType.ShortFormat)
+    return QLocale().toString(moment.date(), QLocale.FormatType.ShortFormat)
 
 
 def format_time(unix_s: float, *, has_seconds: bool = False) -> str:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QFileDialog, QMessageBox
 
 from tests.ui.driving import eventually
 from tests.ui.window.order.four_conversations import NAMES, listed, one, open_folder
@@ -117,6 +118,20 @@ def said_to_chatgpt(role: str, text: str) -> dict[str, Any]:
     picture = [{"content_type": "image_asset_pointer"}] if text == "See" else []
     content = {"content_type": "text", "parts": [text, *picture]}
     return {"author": {"role": role}, "content": content, "create_time": 1_700_000_000}
+
+
+async def test_failed_export_offers_another_place(window: MainWindow, tmp_path: Path) -> None:
+    window.files.export([one(window, "Bananas")], "JSON")
+    window.findChild(QFileDialog).close()
+    target = tmp_path / "gone" / "one.json"
+    window.workspace.files.export_to(target, one(window, "Bananas"))
+    await window.workspace.files.finish()
+    (box,) = window.findChildren(QMessageBox)
+    assert box.text() == "one.json could not be written."
+    next(each for each in box.buttons() if each.text() == "Save Elsewhere…").click()
+    await eventually(lambda: any(each.isVisible() for each in window.findChildren(QFileDialog)))
+    for dialog in window.findChildren(QFileDialog):
+        dialog.close()
 
 
 def test_file_name_keeps_dates_and_drops_forbidden_characters() -> None:
