@@ -121,6 +121,7 @@ class ToolsInChat(QObject):
         workspace.memory.changed.connect(lambda: self.facts_changed.emit(self._facts))
         for moved in (workspace.conversations.arranged, workspace.conversations.folders.changed):
             moved.connect(self._refresh)  # a folder may have no memory
+        workspace.conversations.folders.changed.connect(workspace.meter.recount)
         self._refresh()
 
     @property
@@ -140,7 +141,7 @@ class ToolsInChat(QObject):
         self.lost_changed.connect(view.calls.show_lost)
         view.calls.show_facts(self._facts)
         self.facts_changed.connect(view.calls.show_facts)
-        view.calls.forget_requested.connect(lambda fact: self._workspace.memory.delete([fact]))
+        view.calls.forget_requested.connect(self._forget)
 
     def _reply(
         self, session: ConversationController, call_id: str, reply: Decision | QuestionReply
@@ -155,6 +156,10 @@ class ToolsInChat(QObject):
 
     async def finish(self) -> None:
         await finish_tasks(self)
+
+    def _forget(self, fact_id: str) -> None:
+        self._workspace.memory.delete([fact_id])
+        self._composer.input.setFocus()  # the button disappears
 
     def _restart(self, server: str) -> None:
         start_task(self, self._toolbox.restart(server), "restart an MCP server")

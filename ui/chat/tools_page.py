@@ -168,7 +168,8 @@ class ToolsPage(QWidget):
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         status.setMinimumHeight(1)
         lines = column(box, status, spacing=4, on=group)
-        if not is_used or (is_memory and not box.isEnabled()):
+        has_no_tools = is_memory and not (self._can_call and box.isEnabled())
+        if not is_used or has_no_tools:
             return
         for tool in server.tools:
             inner = QCheckBox(tool.title)

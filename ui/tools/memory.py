@@ -166,9 +166,8 @@ class Memory(QObject):
 
     def _show(self, facts: tuple[Fact, ...]) -> None:
         before, self._facts = self._facts, facts
-        for fact in set(before) - set(facts):
-            if all(other.id != fact.id for other in facts):
-                self._store.delete_fact(fact.id)
+        for fact_id in {fact.id for fact in before} - {fact.id for fact in facts}:
+            self._store.delete_fact(fact_id)
         for fact in facts:
             if fact not in before:
                 self._store.save_fact(fact)
