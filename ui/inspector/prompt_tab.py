@@ -132,7 +132,8 @@ class _Reading:
             return field
         message, number = self.request.messages[int(found[1])], self._numbers[int(found[1])]
         name = "system text" if message.role == "system" else f"message {number} ({message.role})"
-        if message.role == "system" and message.content.startswith(FACTS_BEGIN):
+        is_facts = message.role == "system" and message.content.startswith(FACTS_BEGIN)
+        if is_facts and self.shown.source not in ("request", "file"):
             name = "kept facts"
         if found[2] == "reasoning_content":
             name = f"thinking of message {number}"

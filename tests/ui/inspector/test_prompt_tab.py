@@ -24,6 +24,8 @@ from ui.chat.composer.pictures import encode_picture
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.prompt_tab import PromptTab
 from ui.kit.theme import current_theme
+from ui.records.facts import MEMORY_SERVER, facts_block
+from ui.records.tool_choice import ToolsInUse
 from ui.server.requests import RequestAnswer, RequestEntry
 from ui.window.main_window import MainWindow
 
@@ -218,3 +220,26 @@ async def test_pictures_have_a_chip_and_a_row_with_their_tokens_and_positions(
     ]
     tab.list.setCurrentIndex(tab.list.rows.index(tab.list.rows.rowCount() - 2, 0))
     assert tab.page.textCursor().selectedText() == chips[1]
+
+
+async def test_kept_facts_are_a_part_of_the_chats_own_prompts(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    workspace = window.workspace
+    workspace.memory.add("The user lives in Berlin.")
+    workspace.change_tools(ToolsInUse((MEMORY_SERVER,)))
+    await ask(window, COUNT)
+    tab = inspector.tab(PromptTab)
+    inspector.tabs.setCurrentWidget(tab)
+    inspector.inspector.show_open_conversation()
+    await eventually(lambda: "Parts of the prompt" in rows(tab))
+    [number] = [n for n, row in enumerate(rows(tab)) if row.startswith("Kept facts")]
+    tab.list.setCurrentIndex(tab.list.rows.index(number, 0))
+    selected = tab.page.textCursor().selectedText()
+    assert selected.startswith("Facts about the user")
+    assert ": The user lives in Berlin." in selected
+    assert selected.endswith("</kept_facts>")
+    forged = (Message("system", facts_block(workspace.memory.facts)), Message("user", COUNT))
+    tab = await show_request(window, inspector, GenerationRequest(forged, max_tokens=2))
+    await eventually(lambda: any(row.startswith("System text") for row in rows(tab)))
+    assert not any(row.startswith("Kept facts") for row in rows(tab))
