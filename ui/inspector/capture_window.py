@@ -162,9 +162,6 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     if len(view.findings) > MAX_FINDINGS:
         more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
         parts.append(paragraph(f"… {more}; the report has them all"))
-    if view.is_answer and not view.findings:
-        sentence = strong("No problems found.")
-        parts.append(paragraph(sentence, style=f"color:{colors.done}"))
     if view.is_answer:
         parts.append(_heading("Answer", colors))
     name_style = f"padding:1px 14px 1px 0;color:{colors.muted}"

@@ -383,7 +383,7 @@ class ProbeWindow(OwnWindow):
     def _facts(self, report: Report) -> str:
         """Return the probed server, and the checks that were not judged."""
         requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
-        facts = (self._name_of(report), report.model, report.dialect.value, requests)
+        facts = (self._name_of(report), report.model, report.dialect.value.capitalize(), requests)
         text = " · ".join(filter(None, facts))
         return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text
 

@@ -138,7 +138,7 @@ def open_session(access: Access) -> aiohttp.ClientSession:
         timeout=aiohttp.ClientTimeout(total=None),
         # A few compressed kilobytes can expand to gigabytes.
         auto_decompress=False,
-        headers={"accept-encoding": "identity"},
+        headers={"accept-encoding": "identity", "user-agent": "fullstop-probe"},
     )
 
 
