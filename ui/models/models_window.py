@@ -373,6 +373,8 @@ class ModelsWindow(OwnWindow):
                 pin = partial(self._library.pin, status.folder, not status.is_pinned)
                 commands.append(Command("Unpin" if status.is_pinned else "Pin", pin))
             commands.append(None)
+        elif found.can_be_loaded:
+            commands += [Command("Load", partial(self._load, model)), None]
         if drafts := self._draft_commands(model):
             commands.append(Submenu("Draft Model", drafts))
         if found.can_be_loaded:

@@ -66,7 +66,7 @@ class RequestDetail(QFrame):
         self.entry: RequestEntry | None = None
         self.title = ElidedLabel("", "title")
         self.stop = push_button("Stop", "End the answer to this request")
-        self.inspect = push_button("Inspect…", "Open the answer in the Stop Inspector")
+        self.inspect = push_button("Inspect", "Open the answer in the Stop Inspector")
         self.replay = push_button("Send Again", "Send the request again")
         self.curl = push_button("Copy as curl", "Copy the request as a curl command")
         self._buttons = (self.stop, self.inspect, self.replay, self.curl)
@@ -126,7 +126,7 @@ class RequestDetail(QFrame):
                 visible=lambda: bool(entry.running),
             ),
             Command(
-                "Inspect…",
+                "Inspect",
                 partial(self.inspector_requested.emit, entry),
                 enabled=bool(entry.ends),
             ),
