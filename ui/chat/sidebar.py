@@ -132,6 +132,7 @@ class ConversationView(QListView):
         self.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         self.setDragDropMode(QAbstractItemView.DragDropMode.DragDrop)
         self.setDragDropOverwriteMode(True)  # a drop is on a row, never between two
+        self.setDropIndicatorShown(False)  # the frame of the target is its own
         self._drop_area = QRect()
         self.setMouseTracking(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)

@@ -301,7 +301,7 @@ class ConversationDelegate(RowDelegate):
         inset_px = _INSIDE_PX if model.is_inside_folder(row) else 0
         right, when = RowPart("Draft" if row.draft.strip() else ""), when_text(row.updated_at)
         needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
-        if needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
+        if not right.text and needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
             right = RowPart(when)
         if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)

@@ -13,7 +13,7 @@ from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import push_button
 from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.theme import CHAT_PX
+from ui.kit.theme import CHAT_PX, current_theme
 from ui.models.model_library import ModelLibrary
 from ui.words import THIS_COMPUTER
 
@@ -74,8 +74,7 @@ class Welcome(QWidget):
         self._suggestions = column(spacing=0)
         self.find_button = push_button("Find a Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
-        pile = QWidget()
-        pile.setMaximumWidth(CHAT_PX)
+        pile = self._pile = QWidget()
         column(
             self.first,
             self._suggestions,
@@ -90,12 +89,17 @@ class Welcome(QWidget):
         self.below.verticalScrollBar().rangeChanged.connect(self._set_margins)
         self._set_margins()
         self.below.setMinimumHeight(1)
+        current_theme().changed.connect(self._fit)
+        self._fit()
         model.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
         self.refresh()
 
     async def finish(self) -> None:
         await self.first.finish()
+
+    def _fit(self) -> None:
+        self._pile.setMaximumWidth(current_theme().column_px())
 
     def _set_margins(self) -> None:
         """Keep the edges below the composer's, also beside a scroll bar."""

@@ -18,6 +18,7 @@ from ui.kit import icons
 from ui.kit.colors import DARK, LIGHT, Colors, ThemeMode, strengthened
 
 _MESSAGE_PX, _CODE_PX = 15, 13
+_PROSE = "An answer ends where a stop sequence first appears, and the sequence is cut off."
 HEAD_PX = 52  # the height of the three columns' heads
 CHAT_PX = 720  # the width of the column of messages, and of the message field
 
@@ -422,8 +423,10 @@ class Theme(QObject):
         return max(CHAT_PX, self.text_px())
 
     def text_px(self) -> int:
-        """Return the width of an answer's text: lines of at most 80 characters."""
-        return round(QFontMetricsF(self.message_font()).averageCharWidth() * 80)
+        """Return the width of an answer's text: lines of some 80 characters."""
+        # Fonts differ in what they call their average width.
+        width_px = QFontMetricsF(self.message_font()).horizontalAdvance(_PROSE)
+        return round(width_px / len(_PROSE) * 80)
 
     def set_code_look(
         self, *, code_wraps: bool | None = None, code_has_numbers: bool | None = None
