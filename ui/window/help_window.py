@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl, Signal
-from PySide6.QtGui import QColor, QPainter, QPen, QTextCursor, QTextDocument
+from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QTextEdit, QWidget
 
 from ui.kit.buttons import IconBadge, push_button
@@ -30,7 +30,7 @@ _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
 )
 _LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 64
-_PICTURE_SIZE = QSizeF(560, 420)
+_PICTURE_PX, _PICTURE_HEIGHT_PX = 560, 420
 _FOLD = "fold"  # the scheme of links that show and hide a part of a page
 _SHORT = "In Short"
 TOPICS = {
@@ -140,10 +140,18 @@ class HelpPage(DocumentPage):
     """One topic, with the pictures of its folder."""
 
     folder: Path | None = None
+    _shown: tuple[Topic, set[str], list[str]] | None = None
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the pictures into a narrower or wider page."""
+        super().resizeEvent(event)
+        before, now = event.oldSize().width(), event.size().width()
+        if self._shown is not None and before != now and min(before, now) < _PICTURE_PX + 32:
+            self.show_topic(*self._shown)
 
     def show_topic(self, topic: Topic, opened: set[str], terms: list[str]) -> None:
         """Show a topic with its opened folds, and mark the words of a search."""
-        self.folder = topic.folder
+        self.folder, self._shown = topic.folder, (topic, opened, terms)
         self.document().setIndentWidth(24)
         self.show_markdown(_unfold(topic.text, opened))
         marks = []
@@ -164,7 +172,9 @@ class HelpPage(DocumentPage):
         if self.folder is not None and kind == QTextDocument.ResourceType.ImageResource.value:
             dark, colors = self.folder / name.replace("-light.", "-dark."), current_theme().colors
             path = dark if colors.is_dark and dark.is_file() else self.folder / name
-            image = picture_from(path, _PICTURE_SIZE)
+            image = picture_from(
+                path, QSizeF(min(_PICTURE_PX, self.viewport().width() - 32), _PICTURE_HEIGHT_PX)
+            )
             if image is not None:
                 painter = QPainter(image)  # a frame: a picture has the color of the page
                 painter.setPen(QPen(QColor(colors.strong_line), 1))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Protocol, get_origin
 
 from PySide6.QtCore import QSize, Qt
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
     QButtonGroup,
@@ -165,7 +165,8 @@ class PreferencesDialog(OwnDialog):
             self.traces = KeptFilesRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
         self.search = SearchLineEdit("Search settings", "Clear Search")
         self.search.setPlaceholderText("Search")
-        self.search.setFixedWidth(180)
+        self.search.setFixedWidth(132)
+        QShortcut(QKeySequence.StandardKey.Find, self, self.search.setFocus)
         self.panes = QStackedWidget()
         self.buttons = QButtonGroup(self)
         self._rows: list[tuple[QAbstractButton, QWidget]] = []
@@ -277,9 +278,9 @@ class PreferencesDialog(OwnDialog):
         pane = self.panes.currentWidget()
         shown = (line for name, line in self._names if name.isVisible() and self.search.text())
         line = next(shown, None)
+        self.search.clear()
         if line is None or not isinstance(pane, QScrollArea):
             return
-        self.search.clear()
         lay_out_hidden(self)
         pane.ensureWidgetVisible(line, 0, pane.height() // 3)
         if (control := next(in_reading_order(line), None)) is not None:
@@ -373,11 +374,16 @@ def _entry_text(entry: tuple[str, ...]) -> str:
     return " · ".join(entry[:2])  # the later parts are only for the program
 
 
+def _begins(typed: str) -> str:
+    """Return a pattern for words that begin with a text: "port" is not in "Export"."""
+    return rf"(?<!\w){re.escape(typed)}"
+
+
 def _marked(name: str, words: list[str]) -> str:
     """Return the HTML of a name with the words of a search marked."""
     if not words:
         return joined(name)
-    colors, pattern = current_theme().colors, "|".join(map(re.escape, words))
+    colors, pattern = current_theme().colors, "|".join(map(_begins, words))
     parts = re.split(f"({pattern})", name, flags=re.IGNORECASE)
     marked = (
         colored(part, colors.text, colors.found) if at % 2 else part
@@ -405,7 +411,7 @@ def _show_if_found(part: QWidget, words: list[str]) -> bool:
             texts.append(inner.text())
         elif isinstance(inner, QComboBox):
             texts += [inner.itemText(number) for number in range(inner.count())]
-    text = " ".join(texts).casefold()
-    is_found = all(word in text for word in words)
+    text = " ".join(texts)
+    is_found = all(re.search(_begins(word), text, re.IGNORECASE) for word in words)
     part.setVisible(is_found)
     return is_found

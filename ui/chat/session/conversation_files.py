@@ -176,7 +176,8 @@ class ConversationFiles(QObject):
         if missing:
             self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
         else:
-            transfer.outcome = f"Exported {named(conversations)} to {target.name}."
+            what = "" if len(conversations) == 1 else f" {named(conversations)}"
+            transfer.outcome = f"Exported{what} to {target.name}."
 
     async def _add_traces(
         self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
