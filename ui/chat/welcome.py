@@ -34,10 +34,7 @@ class Suggestion:
 DEMO_SUGGESTIONS = (
     Suggestion("Ask About Stops", "What is a stop sequence?"),
     Suggestion("Let It Think First", "Count from 1 to 5", is_thinking=True),
-    Suggestion(
-        "Spell the Alphabet",
-        "Output the whole alphabet from A to Z, without spaces, then immediately output END",
-    ),
+    Suggestion("Spell the Alphabet", "Output the whole alphabet from A to Z, without spaces"),
     Suggestion("See Why a Model Stops", "Count from 1 to 10, one number per line", stop="6"),
 )
 SUGGESTIONS = (

@@ -3,7 +3,7 @@
 from functools import partial
 
 from PySide6.QtCore import QEvent, QPoint, Qt, Signal
-from PySide6.QtGui import QTextOption
+from PySide6.QtGui import QResizeEvent, QTextOption
 from PySide6.QtWidgets import (
     QFrame,
     QPlainTextEdit,
@@ -47,6 +47,7 @@ from ui.server.requests import (
 )
 from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
+_REACH_PX = 760  # the width of a window that says who reaches the server
 _CUT_BODY = "Not available: the request’s body was not kept whole"
 _NO_PICTURES = "Not available: the pictures of the request were not kept"
 _RUNNING = "Not available while the request is being answered"
@@ -265,6 +266,11 @@ class ServerWindow(OwnWindow):
         self._connect_signals()
         self._refresh()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Leave out who reaches the server where that would be cut."""
+        super().resizeEvent(event)
+        self._reach.setVisible(self.address.isVisibleTo(self) and self.width() >= _REACH_PX)
+
     async def finish(self) -> None:
         await super().finish()
         await self.log.finish()
@@ -374,8 +380,9 @@ class ServerWindow(OwnWindow):
         self.address.setText(switch.url)
         self.address.setAccessibleName(f"Server address {switch.url}")
         self._reach.setText(self._server.reach_text if is_on else "")
-        for widget in (self.address, self.copy, self._reach):
-            widget.setVisible(is_on)
+        self.address.setVisible(is_on)
+        self.copy.setVisible(is_on)
+        self._reach.setVisible(is_on and self.width() >= _REACH_PX)
         self._show_problem(switch.message)
         self.other_port.setVisible(switch.is_port_taken)
         if switch.is_port_taken:
