@@ -12,6 +12,7 @@ from ui.kit.buttons import push_button
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
+from ui.kit.theme import restyle
 from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration, percent
@@ -107,6 +108,7 @@ class FirstModel(QFrame):
         self.bar.setVisible(download is not None)
         show_text(self.figures, "" if text == self.problem.text() else text)
         self.download.setText(verb)
+        restyle(self.download, "kind", "" if verb == "Pause" else "primary")
         self.download.setAccessibleName(f"{verb} {title}")
         self.others.setVisible(download is None or download.stage != "running")
 

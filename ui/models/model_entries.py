@@ -8,7 +8,7 @@ from PySide6.QtCore import QAbstractListModel, QObject, Qt
 
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit
-from engine.wording import as_sentence, counted, format_size
+from engine.wording import counted, format_size
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowPart
 from ui.kit.theme import current_theme
 from ui.models.finder import FITS, Finder, HubResult, fit_state, list_summary
@@ -18,6 +18,7 @@ from ui.models.model_words import (
     memory_text,
     percent,
     row_facts,
+    transferred,
 )
 from ui.models.upkeep import Upkeep
 from ui.words import THIS_COMPUTER, Tone, display_name
@@ -99,7 +100,8 @@ def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
                 return EntryState("pause", download.rate.text(progress), "busy", done)
             case "failed":
                 return EntryState("retry_download", "Download failed.", "fault")
-        return EntryState("resume", as_sentence(download.message), "limit", done)
+        text = f"Paused · {transferred(progress.done_bytes, progress.total_bytes)}"
+        return EntryState("resume", text if done else "Paused", "limit", done)
     if entry.local is not None:
         return _local_state(entry.local, library)
     assert entry.hub is not None

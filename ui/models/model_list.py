@@ -58,7 +58,7 @@ class _EntryDelegate(RowDelegate):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         if state.percent is not None:
-            track = QRectF(row.left() + 16, row.bottom() - 6, row.width() - _KEPT_PX - 32, 3)
+            track = QRectF(row.left() + 18, row.bottom() - 6, row.width() - _KEPT_PX - 36, 3)
             painter.setBrush(QColor(colors.sunken if colors.is_strong else colors.line))
             painter.drawRoundedRect(track, 1.5, 1.5)
             track.setWidth(track.width() * state.percent / 100)

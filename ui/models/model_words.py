@@ -137,7 +137,7 @@ def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int
         return f"Waiting for {answers} to end" if waits_for else "Starting"
     text = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
-        text += f", {_transferred(progress.done_bytes, progress.total_bytes)}"
+        text += f", {transferred(progress.done_bytes, progress.total_bytes)}"
     return f"{text} · {passed(loading_s)}" if loading_s >= 1 else text
 
 
@@ -145,7 +145,7 @@ def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float 
     """Return the progress of a download as text; a rate of 0 is not known."""
     if progress.phase == "asking":
         return "Contacting Hugging Face"
-    done = _transferred(progress.done_bytes, progress.total_bytes)
+    done = transferred(progress.done_bytes, progress.total_bytes)
     if progress.phase == "verifying":
         return f"Verifying · {done}"
     text = [done]
@@ -156,7 +156,7 @@ def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float 
     return " · ".join(text)
 
 
-def _transferred(done: int, total: int) -> str:
+def transferred(done: int, total: int) -> str:
     """Return both sizes, the unit once where it is the same: ``1.2 of 2.3 GB``."""
     whole = format_size(total)
     unit = " " + whole.split()[-1]

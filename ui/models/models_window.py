@@ -340,7 +340,7 @@ class ModelsWindow(OwnWindow):
             case "pause" if download is not None:
                 download.cancel()
             case "resume" | "retry_download":
-                library.downloads.start(entry.name)
+                self._start(entry.name)
             case "cancel":
                 library.models.cancel_load()
             case "remove" if entry.folder is not None:

@@ -32,7 +32,7 @@ class ServerRow(QFrame):
         self.state.clicked.connect(self.requested)
         self.toggle = ToggleSwitch("Start Local Server")
         self.toggle.clicked.connect(server.switch.turn)
-        line = row((self.state, 1), self.toggle, spacing=4, margins=(8, 0, 12, 0), on=self)
+        line = row((self.state, 1), self.toggle, spacing=4, margins=(8, 0, 8, 0), on=self)
         line.addStrut(32)
         log = server.log
         for changed in (server.switch.changed, server.preferences.changed, log.taken, log.cleared):
