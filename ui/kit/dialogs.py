@@ -11,9 +11,11 @@ from PySide6.QtWidgets import (
     QApplication,
     QDialogButtonBox,
     QFileDialog,
+    QHeaderView,
     QInputDialog,
     QLabel,
     QMessageBox,
+    QTreeView,
     QWidget,
 )
 
@@ -220,6 +222,9 @@ def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDia
         folder = Path.home()
     dialog = QFileDialog(parent, title, str(folder))
     dialog.setFileMode(mode)
+    for view in dialog.findChildren(QTreeView):  # Qt's own dialog, where the system has none
+        view.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        dialog.resize(760, 480)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
 
