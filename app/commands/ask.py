@@ -8,6 +8,7 @@ import codecs
 import os
 import stat
 import sys
+from collections.abc import Sequence
 from dataclasses import fields
 
 from app import exits
@@ -18,8 +19,10 @@ from app.settings.options import AskOptions, ModelOptions, RunOptions
 from app.terminal.answers import read_files, show_answer
 from app.terminal.status_line import LoadMeter, live_line
 from engine.values.limits import Limits
-from engine.values.request import PICTURE_MARK, Message
-from ui.records.messages import question
+from engine.values.request import PICTURE_MARK, GenerationRequest, Message
+from ui.records.messages import ConversationMessage, question
+from ui.records.pictures import Pictures
+from ui.records.prompt_fit import TokenCounter
 from ui.records.requests import turns_of
 
 _MAX_CHARS = 16_000_000
@@ -39,14 +42,15 @@ def run(options: AskOptions) -> int:
         raise CommandError("--at, --with, --token and --end need --from-run", exits.USAGE)
     prompt = whole_prompt(options.prompt or "")
     files, pictures = read_files(options.files)
-    [turn] = turns_of([question(prompt, files)], pictures)
+    asked = question(prompt, files)
+    [turn] = turns_of([asked], pictures)
     if options.times is not None:
         from app.commands.ends import repeat
 
         return repeat(options, turn)
     if options.versus_stops or options.versus_temperature is not None:
         raise CommandError("--versus-stop and --versus-temperature need --times", exits.USAGE)
-    return asyncio.run(_ask(options, turn))
+    return asyncio.run(_ask(options, turn, asked, pictures))
 
 
 def run_model(options: RunOptions) -> int:
@@ -60,14 +64,23 @@ def run_model(options: RunOptions) -> int:
     return run(AskOptions(**of_model, prompt=prompt or "-", files=options.files))
 
 
-async def _ask(options: AskOptions, turn: Message) -> int:
+async def _ask(
+    options: AskOptions, turn: Message, asked: ConversationMessage, pictures: Pictures
+) -> int:
     request = options.request(turn)
     printer = Printer()
     folder, base = folder_and_base(options)
     template = read_user_template(options.template, base or folder)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            await load(engine, folder, options.draft, template, base)
+            model = await load(engine, folder, options.draft, template, base)
+        if asked.attached_chars:
+            from app.terminal.documents import read_documents  # with the store
+
+            def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
+                return options.request(turns_of(messages, pictures)[0])
+
+            request = await read_documents(asked, make, TokenCounter(engine, model), printer)
         prompt = turn.content.replace(PICTURE_MARK, "(a picture)\n")
         return await show_answer(options, engine, request, prompt, printer)
 

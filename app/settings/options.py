@@ -26,7 +26,10 @@ ADAPTER_HELP = (
     "folder of a LoRA adapter of mlx_lm.lora; --model is then its base (default: the model that "
     "its adapter_config.json names)"
 )
-_FILE_HELP = "a picture, or a text, PDF or Word file, that comes before the prompt; repeatable"
+_FILE_HELP = (
+    "a picture, or a text, PDF or Word file, that comes before the prompt; repeatable. Of a file "
+    "that does not fit, the passages that the prompt is about are read"
+)
 LITERAL_PREFIX = "="
 """Marks the value of ``--stop`` and ``--system``, which argparse must not interpret."""
 

@@ -28,6 +28,7 @@ from app.terminal.chat_session import (
     ChatSession,
     is_quote_open,
 )
+from app.terminal.documents import print_excerpts
 from app.terminal.status_line import LoadMeter, live_line
 from app.terminal.tools import ChatTools
 from engine import Engine
@@ -167,6 +168,7 @@ async def _answer(
             request, left_out = await session.fitted(turn, request, engine)
             if left_out is not None and left_out != before:
                 printer.remark(left_out.sentence)
+            print_excerpts(turn.excerpts, printer)
             given, _ = await stream_answer(engine, request, printer, interrupts)
         except EngineError as error:
             session.withdraw(turn)

@@ -12,6 +12,7 @@ from app.exits import CommandError, did_you_mean
 from app.printer import Printer
 from app.settings.options import AnswerOptions
 from app.terminal.answers import read_files
+from app.terminal.documents import find_in_memory
 from engine import Answer, Engine
 from engine.errors import InvalidRequest
 from engine.files.causes import os_cause
@@ -148,7 +149,11 @@ class ChatSession:
 
         sent = sent_messages(conversation, turn)
         counter = TokenCounter(engine, model)
-        fit = await fitted_prompt(path, sent, make, counter, before=last_left_out(path))
+        find = find_in_memory if any(message.attached_chars for message in path) else None
+        before = last_left_out(path)
+        fit = await fitted_prompt(path, sent, make, counter, before=before, find=find)
+        if fit.excerpts is not None:
+            turn.excerpts = fit.excerpts
         for message in path:
             cut = cut_message(message, fit.cuts)
             message.sent_chars = cut.sent_chars

@@ -1,6 +1,9 @@
 """The prompt of ``fullstop ask``: from the command line, standard input, files, or all of them."""
 
+import json
 import os
+import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +25,7 @@ from engine.stopping.rules import StopRules
 from engine.values.request import PICTURE_MARK, GenerationRequest, Message, Picture
 from tests.support.models.adapters import random_adapter
 from tests.support.outside.documents import pdf, word
+from tests.support.outside.manual import manual_pages
 
 Piped = Callable[[bytes], None]
 
@@ -70,7 +74,7 @@ def test_ask_refuses_binary_stdin(piped: Piped, content: bytes, encoding: str) -
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
 
-    async def answered(_options: AskOptions, turn: Message) -> int:
+    async def answered(_options: AskOptions, turn: Message, *_: object) -> int:
         sent.extend(picture.data.decode("latin-1") for picture in turn.pictures)
         sent.append(turn.content)
         return 0
@@ -174,3 +178,19 @@ def test_saved_run_with_large_pictures_is_read_again(tmp_path: Path) -> None:
     file.write_text(to_json(run))
     [read] = [] if (again := read_run(file)[0].request) is None else again.messages
     assert [one.data for one in read.pictures] == [one.data for one in pictures]
+
+
+@pytest.mark.parametrize("is_long", [True, False])
+def test_ask_reads_passages_of_long_file_and_says_so(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], is_long: bool
+) -> None:
+    model = shutil.copytree(demo_model(), tmp_path / "model")
+    config = json.loads((model / "config.json").read_text())
+    config["max_position_embeddings"] = 2048
+    (model / "config.json").write_text(json.dumps(config))
+    file = tmp_path / "m.txt"
+    file.write_text("\n\n".join(manual_pages()) if is_long else "A short text.")
+    words = ("ask", "What is a list?", "--file", f"{file}", "--model", f"{model}")
+    assert main([*words, "--max-tokens", "2"]) == 0
+    printed = capfd.readouterr().err
+    assert bool(re.search(r"^m\.txt: \d of 2\d\d passages$", printed, re.MULTILINE)) == is_long

@@ -1,0 +1,49 @@
+"""Passages of long documents for questions in the terminal, from an index in memory."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+
+from app.exits import CommandError
+from app.printer import Printer
+from app.store.passages import find_passages
+from app.store.schema import migrate
+from engine.errors import EngineError
+from engine.values.request import GenerationRequest
+from engine.values.verdict import plain_cause
+from ui.records.messages import ConversationMessage
+from ui.records.passages import Document, Excerpt, Found
+from ui.records.prompt_fit import MakeRequest, TokenCounter, fitted_prompt
+
+
+async def find_in_memory(documents: Sequence[Document], questions: Sequence[str]) -> Found:
+    """Return the passages about questions, the present one last."""
+
+    def search() -> Found:
+        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+            migrate(connection)
+            return find_passages(connection, "", documents, "", questions)
+
+    return await asyncio.to_thread(search)
+
+
+async def read_documents(
+    asked: ConversationMessage, make: MakeRequest, counter: TokenCounter, printer: Printer
+) -> GenerationRequest:
+    """Return the request of a question, with passages of documents that do not fit."""
+    try:
+        fit = await fitted_prompt(
+            [asked], [asked], make, counter, uncut=asked.id, find=find_in_memory
+        )
+    except EngineError as error:
+        raise CommandError(plain_cause(str(error))) from error
+    print_excerpts(fit.excerpts, printer)
+    return fit.request
+
+
+def print_excerpts(excerpts: Sequence[Excerpt] | None, printer: Printer) -> None:
+    """Print on standard error how many passages of each document are read."""
+    for excerpt in excerpts or ():
+        about = f". {excerpt.remark}" if excerpt.remark else ""
+        printer.remark(f"{excerpt.name}: {excerpt.extent}{about}")
