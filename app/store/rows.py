@@ -251,13 +251,14 @@ def folder_row(folder: ConversationFolder) -> Pair:
 
 
 def folders_from(rows: Iterable[Pair]) -> list[ConversationFolder]:
-    """Return folders. One whose settings cannot be read loses its name, not its conversations."""
+    """Return folders. One that cannot be read loses its name and memory, not its conversations."""
     folders: list[ConversationFolder] = []
     for identity, content in rows:
         try:
             folders.append(replace(folder_from(Fields(parsed_json(content))), id=identity))
         except DamagedFile:
-            folders.append(ConversationFolder(_NAMELESS_FOLDER, id=identity))
+            # Its conversations may be private.
+            folders.append(ConversationFolder(_NAMELESS_FOLDER, id=identity, has_memory=False))
     return folders
 
 

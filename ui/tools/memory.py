@@ -148,8 +148,12 @@ class Memory(QObject):
     def take_new(self, facts: Iterable[Fact]) -> int:
         """Keep the facts of a file that are not here, as far as there is room; return how many."""
         known = {fact.id for fact in self._facts} | {each.text.casefold() for each in self._facts}
-        new = [each for each in facts if not {each.id, each.text.casefold()} & known]
-        new = new[: max(0, MAX_FACTS - len(self._facts))]
+        new: list[Fact] = []
+        for fact in facts:
+            keys = {fact.id, fact.text.casefold()}
+            if not keys & known and len(self._facts) + len(new) < MAX_FACTS:
+                new.append(fact)
+                known |= keys
         self._change((*self._facts, *new), "Import Facts")
         return len(new)
 

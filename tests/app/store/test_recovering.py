@@ -12,7 +12,7 @@ from app.store.rows import ConversationRow
 from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovered, write
 from tests.support.answers.said import conversation
 from ui.records.attachments import Attachment
-from ui.records.conversations import Conversation
+from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.store import Recovered
 
@@ -165,3 +165,16 @@ async def test_damaged_fact_hides_no_other(path: Path) -> None:
     async with opened(path) as store:
         assert store.problem is None
         assert [fact.text for fact in store.facts()] == ["Last", "First", "A\ufffd B"]
+
+
+async def test_damaged_folder_has_no_memory(path: Path) -> None:
+    async with opened(path) as store:
+        store.save_folder(ConversationFolder("Private", has_memory=False))
+        store.save_folder(ConversationFolder("Open"))
+    async with opened(path) as store:
+        assert {one.name: one.has_memory for one in store.folders()} == {
+            "Private": False, "Open": True,
+        }  # fmt: skip
+    changed(path, "UPDATE folders SET content = '{'")
+    async with opened(path) as store:
+        assert [one.has_memory for one in store.folders()] == [False, False]

@@ -197,6 +197,12 @@ async def test_full_memory_refuses_and_keeps_all(remembering: Remembering) -> No
     assert remembering.texts[0] == "Fact 0"
 
 
+async def test_imported_facts_are_here_once(remembering: Remembering) -> None:
+    facts = [Fact("One", id="a"), Fact("Two", id="a"), Fact("ONE", id="b"), Fact("Three", id="c")]
+    assert remembering.memory.take_new(facts) == 2
+    assert remembering.texts == ["One", "Three"]
+
+
 async def test_memory_search_leaves_out_what_is_private(
     remembering: Remembering,
 ) -> None:
