@@ -1,5 +1,6 @@
 """The use that a model was trained for, as its name and its files state it."""
 
+import os
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,8 @@ def purpose_of(folder: Path, architecture: str) -> Purpose:
     if architecture == "qwen3" and "qwen3-reranker" in name:
         return "ranking"
     # sentence-transformers writes the file for models of vectors.
-    if "embed" in name or (folder / "modules.json").is_file():
+    # ``os.path`` returns False for a folder that cannot be read, where ``Path`` raises.
+    if "embed" in name or os.path.isfile(folder / "modules.json"):
         return "embeddings"
     return "text"
 

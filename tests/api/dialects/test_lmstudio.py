@@ -1,5 +1,6 @@
 """LM Studio's REST API, by the examples of its documentation."""
 
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -187,6 +188,35 @@ def test_key_is_required_to_load_and_unload(serve: Callable[..., Site]) -> None:
         assert site.send("POST", path, body).status == 401
     assert site.send("GET", "/api/v1/models").status == 401
     assert site.engine.status.is_loaded
+
+
+@pytest.mark.parametrize("damage", ["gone", "unreadable", "broken"])
+def test_lists_survive_a_damaged_folder(
+    serve: Callable[..., Site], demo_model_path: Path, tmp_path: Path, damage: str
+) -> None:
+    folder = tmp_path / "damaged"
+    shutil.copytree(demo_model_path, folder)
+    model = offered(folder)
+    if damage == "gone":
+        shutil.rmtree(folder)
+    elif damage == "unreadable":
+        shutil.rmtree(folder)
+        folder.write_bytes(b"")
+    else:
+        for file in folder.iterdir():
+            if file.is_file():
+                file.write_bytes(b"\xff\x00{")
+    with closing(Engine()) as engine:
+        engine.offer([model])
+        site = serve(engine)
+        for path in ("/v1/models", "/api/v0/models", "/api/v1/models", "/api/tags"):
+            listed = site.send("GET", path)
+            assert listed.status == 200
+            [entries] = [value for value in listed.json.values() if isinstance(value, list)]
+            assert len(entries) == 1
+        loading = site.send("POST", LOAD, {"model": "damaged"})
+        assert (loading.status, loading.json["error"]["type"]) == (503, "unknown")
+        assert "damaged" in loading.json["error"]["message"]
 
 
 def test_openai_list_has_the_facts_and_anthropics_has_its_own(several: Site) -> None:
