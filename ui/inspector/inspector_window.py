@@ -32,7 +32,7 @@ from ui.chat.verdict_view import verdict_text
 from ui.inspector.fork_menu import show_fork_menu
 from ui.inspector.forks import Forks
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import EmptyState, InspectorTab
+from ui.inspector.pages import RECORD_ALL, EmptyState, InspectorTab
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.request_tabs import ApiTab
 from ui.inspector.run_tabs import CompareTab, RunsTab, TimingTab
@@ -331,7 +331,7 @@ class InspectorWindow(OwnWindow):
         self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
         self.compare, self.runs = self.tab(CompareTab), self.tab(RunsTab)
         self.lacking = label("", "muted", 0.95, is_wrapped=True)
-        self.again = QPushButton("Record All and Regenerate")
+        self.again = QPushButton(RECORD_ALL)
         self.tabs = QTabWidget()
         self._upper = QWidget()
         self.tabs.setDocumentMode(True)
@@ -405,7 +405,8 @@ class InspectorWindow(OwnWindow):
 
     def _connect_signals(self) -> None:
         inspector = self.inspector
-        self.again.clicked.connect(inspector.record_everything)
+        for again in (self.again, self.ending.again):
+            again.clicked.connect(inspector.record_everything)
         self.write.clicked.connect(self.writing_requested)
         self.past_runs.clicked.connect(self._show_past)
         self.open.clicked.connect(self.bar.choose_file)
@@ -487,8 +488,9 @@ class InspectorWindow(OwnWindow):
         """Offer to answer again if the tab needs data that was not recorded."""
         text = self._lacking_text(self.inspector.shown)
         self.lacking.setText(text)
-        self.again.setEnabled(self.inspector.can_answer_again)
-        self.again.setVisible(self.inspector.message() is not None)
+        for again in (self.again, self.ending.again):
+            again.setEnabled(self.inspector.can_answer_again)
+            again.setVisible(self.inspector.message() is not None)
         self._lacking_bar.setVisible(bool(text))
 
     def _lacking_text(self, shown: ShownRun | None) -> str:

@@ -11,6 +11,7 @@ from ui.kit.tasks import finish_tasks
 from ui.kit.theme import current_theme, fixed_font
 
 TEXT_MARGIN_PX = 12
+RECORD_ALL = "Record All and Regenerate"
 
 
 class InspectorTab(QWidget):

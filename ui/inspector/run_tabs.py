@@ -350,7 +350,7 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self.model = TableModel((TableColumn("When", 20, self._when), *COLUMNS), self)
+        self.model = TableModel((TableColumn("When", 24, self._when), *COLUMNS), self)
         self.table = TableView(self.model, "Runs")
         self.table.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)

@@ -25,7 +25,7 @@ from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import Stop
 from engine.wording import counted, percent, quoted, visible
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import InspectorTab, ReadingPage
+from ui.inspector.pages import RECORD_ALL, EmptyState, InspectorTab, ReadingPage
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
 from ui.kit.buttons import push_button
 from ui.kit.dialogs import choose_target
@@ -421,14 +421,15 @@ class EndingTab(InspectorTab):
     """A sentence and a curve."""
 
     title = "Ending"
-    without_trace = "The tokens of this run were not recorded."
-    has_odds = True
 
     def __init__(self) -> None:
         super().__init__()
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve()
-        column(self.note, (self.curve, 1), (None, 0), spacing=10, margins=(0, 12, 0, 0), on=self)
+        self.again = QPushButton(RECORD_ALL)
+        self.empty = EmptyState(self.again)
+        parts = (self.note, (self.curve, 1), (self.empty, 1), (None, 0))
+        column(*parts, spacing=10, margins=(0, 12, 0, 0), on=self)
 
     def catch_up(self) -> None:
         self._refresh_visible()
@@ -438,9 +439,11 @@ class EndingTab(InspectorTab):
         odds = None if shown is None or shown.trace is None else ending_odds(shown.trace)
         self.curve.show_odds(odds)
         self.curve.setVisible(odds is not None)
-        sentence = "" if odds is None else odds.sentence
-        # The line below the tabs names the data that was not recorded.
-        show_text(self.note, "No Answer Selected" if shown is None else sentence)
+        show_text(self.note, "" if odds is None else odds.sentence)
+        self.empty.setVisible(odds is None)
+        title = "No Answer Selected" if shown is None else "No Probabilities Recorded"
+        detail = "Shows how likely the answer was to end at each token."
+        self.empty.show_text(title, detail)
 
 
 class OddsCurve(QWidget):

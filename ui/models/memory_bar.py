@@ -81,7 +81,7 @@ class MemoryBar(QWidget):
         models = self._library.models.in_memory
         limit = self._library.memory.usable
         self.bar.sizes, self.bar.limit = [model.memory_bytes for model in models], limit
-        taken = format_size(sum(self.bar.sizes))
+        taken = format_size(sum(self.bar.sizes)) if self.bar.sizes else "0"
         self.total.setText(f"{taken} of {format_size(limit)}" if limit else taken)
         self.bar.setAccessibleName(f"Memory that models take: {self.total.text()}")
         self.bar.setToolTip("\n".join(f"{m.id}: {format_size(m.memory_bytes)}" for m in models))

@@ -75,12 +75,15 @@ async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorde
     assert not inspector.again.isVisible()
     before = places(inspector)
     inspector.tabs.setCurrentWidget(inspector.ending)
-    assert inspector.ending.note.isHidden(), "the line below the tabs has the reason"
+    assert inspector.ending.empty.isVisible()
+    assert not inspector.again.isVisible(), "the empty tab itself offers it"
+    inspector.tabs.setCurrentWidget(inspector.tokens)
     assert inspector.again.isVisible()
     assert places(inspector) == before
     assert inspector.lacking.text() == "The tokens of this run were not recorded."
     await eventually(inspector.again.isEnabled)
-    inspector.again.click()
+    inspector.tabs.setCurrentWidget(inspector.ending)
+    inspector.ending.again.click()
     await eventually(lambda: not window.workspace.current.is_running)
     await eventually(inspector.ending.curve.isVisible)
     assert not inspector.again.isVisible()
