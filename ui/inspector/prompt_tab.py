@@ -31,6 +31,7 @@ from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.records.facts import FACTS_BEGIN
+from ui.records.passages import marks_of
 from ui.words import describe_error
 
 # A text view lays this many tokens out within a frame.
@@ -44,6 +45,7 @@ _OTHERS = {
     "begun": "Beginning of the answer",
 }
 _IMAGE = " (image)"
+_PASSAGE = " (passage)"
 _SPOKEN = {_IMAGE: "image placeholder", " (in part)": "{}, in part"}
 _DIFFERS = 3
 _NO_BAND = (1 << 62, 1 << 62, None)
@@ -101,8 +103,15 @@ def _tone(part: Part) -> str:
             return "quiet"
         case _ if part.field.endswith(_IMAGE):
             return "limit"
+        case _ if part.field.endswith(_PASSAGE):
+            return "tool"
         case _:
             return {"user": "match", "tool": "tool"}.get(part.role, "done")
+
+
+def _outer_field(part: Part) -> str:
+    """Return the field of the message that a picture or a passage is in."""
+    return part.field.removesuffix(_IMAGE).removesuffix(_PASSAGE)
 
 
 @dataclass(frozen=True)
@@ -170,7 +179,21 @@ class _Reading:
             if not part.field.endswith(_IMAGE)
             or not any(part.start <= start < part.end for start in starts)
         )
-        return sorted((*others, *self.pictures), key=lambda part: part.start)
+        inner = (*self.pictures, *self.passages)
+        return sorted((*others, *inner), key=lambda part: part.start)
+
+    @cached_property
+    def passages(self) -> dict[Part, str]:
+        """The name of each passage of a document."""
+        text = "".join(self.prompt.pieces)
+        return {
+            part._replace(
+                start=part.start + start, end=part.start + end, field=part.field + _PASSAGE
+            ): name
+            for part in self.prompt.parts
+            if part.role == "user"
+            for start, end, name in marks_of(text[part.start : part.end])
+        }
 
     def name_of_picture(self, picture: PictureTokens) -> str:
         size = picture_size(self.request.all_pictures[picture.picture].data)
@@ -273,12 +296,13 @@ class PartList(QListView):
         own, fields = len(prompt.tokens), {part.field for part in prompt.parts}
         for part in reading.parts:
             count = reading.count(part)
-            is_inner = part.field.endswith(_IMAGE) and part.field.removesuffix(_IMAGE) in fields
+            is_inner = _outer_field(part) != part.field and _outer_field(part) in fields
             own -= 0 if is_inner else count
             mark = RowPart(icon="mark", icon_color=getattr(colors, _tone(part)))
             inset_px = 14 * is_inner
             if (picture := reading.pictures.get(part)) is None:
-                mark = replace(mark, text=reading.name_of(part.field))
+                name = reading.passages.get(part) or reading.name_of(part.field)
+                mark = replace(mark, text=name)
                 about, reason = counted(count, "token"), ""
             else:
                 mark = replace(mark, text=reading.name_of_picture(picture))
@@ -447,7 +471,7 @@ class PromptTab(InspectorTab):
             cursor.insertText(text, form)
             if look == _DIFFERS and (difference := reading.difference) is not None:
                 self._places[difference] = begin, cursor.position()
-            outer = None if part is None else fields.get(part.field.removesuffix(_IMAGE))
+            outer = None if part is None else fields.get(_outer_field(part))
             for each in dict.fromkeys(
                 filter(None, (part, outer))
             ):  # a placeholder is a piece of its message, too

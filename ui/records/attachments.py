@@ -21,7 +21,7 @@ from engine.wording import counted
 
 _LONGEST_FENCE = re.compile(r"`{3,}")
 # A file as ``with_attachments`` writes it: its fence is longer than any fence in the file.
-_ATTACHED = re.compile(
+ATTACHED = re.compile(
     r"(?P<title>[^\n]*):\n(?P<fence>`{3,})\n(?P<text>.*?\n)(?P=fence)(?:\n\n|\Z)", re.DOTALL
 )
 # The kinds of pictures that are kept, by the suffix of their files: what these begin with.
@@ -159,7 +159,7 @@ def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], st
     files: list[Attachment] = []
     end = 0
     while end < attached:
-        match = _ATTACHED.match(message, end)
+        match = ATTACHED.match(message, end)
         if match is None:
             return (), message
         files.append(_found(match["title"], match["text"]))

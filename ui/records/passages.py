@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from engine.wording import counted
-from ui.records.attachments import Attachment
+from ui.records.attachments import ATTACHED, Attachment
 
 # A passage is long enough to be understood alone and short enough to be about one thing.
 _MIN_WORDS, _MAX_WORDS = 200, 400
@@ -31,6 +31,9 @@ _SENTENCE = re.compile(
 _HEADING = re.compile(
     r"\s*(?:\#{1,6}[^\S\n]+(?P<atx>\S.*)|(?P<line>\S.*)\n(?:={3,}|-{3,}|\*{3,}|~{3,})[^\S\n]*)(?:\n|\Z)"
 )
+# The title and the labels of ``Excerpt.as_file``.
+_TITLE = re.compile(r"(.*) \([\d,]+ of [\d,]+ passages?\)")
+_LABEL = re.compile(r"^\[((?:Passage|Pages?) [^\n]*)\]$", re.MULTILINE)
 # A question about all of a document: the words in it name no passage.
 _ABOUT_ALL = re.compile(
     r"\b(?:summar[iy]|tl;?dr|overview|key points|main points|zusammenfass|fasse?\b.*\bzusammen|"
@@ -218,6 +221,17 @@ def _paragraphs(text: str) -> Iterator[str]:
         start = blank.end()
     if text[start:].strip():
         yield text[start:]
+
+
+def marks_of(text: str) -> Iterator[tuple[int, int, str]]:
+    """Yield where passages begin and end in a message as the model gets it, and their names."""
+    for file in ATTACHED.finditer(text):
+        if (title := _TITLE.fullmatch(file["title"])) is None:
+            continue
+        begin, end = file.span("text")
+        labels = [*_LABEL.finditer(text, begin, end)]
+        for label, after in zip(labels, [*labels[1:], None], strict=True):
+            yield label.start(), after.start() if after else end, f"{title[1]}, {label[1]}"
 
 
 def spread(total: int) -> Iterator[int]:

@@ -24,7 +24,10 @@ from ui.chat.composer.pictures import encode_picture
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.prompt_tab import PromptTab
 from ui.kit.theme import current_theme
+from ui.records.attachments import Attachment
 from ui.records.facts import MEMORY_SERVER, facts_block
+from ui.records.messages import question
+from ui.records.passages import Excerpt, Passage
 from ui.records.tool_choice import ToolsInUse
 from ui.server.requests import RequestAnswer, RequestEntry
 from ui.window.main_window import MainWindow
@@ -140,6 +143,27 @@ async def test_parts_of_a_request_are_listed_and_selected_in_its_prompt(
 
 def vars_of(colors: object) -> set[str]:
     return {str(getattr(colors, name)) for name in dir(colors) if name.endswith("_soft")}
+
+
+async def test_passages_are_parts_with_document_and_page(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    passages = (
+        Passage(2, "First words.\n[Page 9] is said here.", 3, 3),
+        Passage(7, "```\nlast words", 8, 9, "End"),
+    )
+    asked = question("What is said?", [Attachment("x (1 of 2 passages)", "[Page 1]\nno")])
+    asked.excerpts = (Excerpt("1", "long.pdf", 312, passages),)
+    request = GenerationRequest((Message("user", asked.sent),), max_tokens=2)
+    tab = await show_request(window, inspector, request)
+    listed = [row.rpartition(", ")[0] for row in rows(tab)]
+    first = listed.index("Message 1 (user)") + 1
+    assert listed[first : first + 2] == ["long.pdf, Page 3", "long.pdf, Pages 8–9, End"]
+    for row, text in ((first, "[Page 3]\nFirst words.\n[Page 9] is said"), (first + 1, "last")):
+        tab.list.setCurrentIndex(tab.list.rows.index(row, 0))
+        selected = tab.page.textCursor().selectedText().replace("\u2029", "\n")
+        assert text in selected
+        assert "What is said?" not in selected
 
 
 async def test_prompt_without_parts_says_why(
