@@ -164,6 +164,8 @@ class ModelDetails(QFrame):
         text = state.text if is_cut or entry.folder is not None else ""
         if download is not None and download.message:
             text = as_sentence(download.message)
+        if text == self._finder.problem:  # which stands above the list
+            text = ""
         show_text(self.status, text if state.action != "loaded" or state.tone != "done" else "")
         restyle(self.status, "role", _ROLES.get(state.tone, "muted"))
         self._show_hub(entry.hub if entry.local is None else None, download)

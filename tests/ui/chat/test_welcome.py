@@ -18,7 +18,7 @@ from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
-from ui.words import display_name
+from ui.words import THIS_COMPUTER, display_name
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
     assert size == format_size(suggestion.size_mb * 1_000_000)
     assert took.startswith("about ")
     assert took.endswith(" at 50 Mbit/s")
-    assert suits == "runs well on this computer"
+    assert suits == f"runs well on {THIS_COMPUTER}"
 
     def top(widget: QWidget) -> int:
         return widget.mapTo(window.chat, QPoint()).y()

@@ -20,6 +20,7 @@ from ui.inspector.shown_run import ShownRun
 from ui.inspector.stop_tabs import WhatIfTab
 from ui.records.runs import Run
 from ui.window.main_window import MainWindow
+from ui.words import THIS_COMPUTER
 
 
 async def several(window: MainWindow, *stops: str) -> EndsWindow:
@@ -107,7 +108,7 @@ async def test_model_that_is_gone_is_named_with_remedy(window: MainWindow) -> No
     assert ends._request is not None
     ends._request = type(ends._request)(messages=ends._request.messages, model="gone")
     await done(ends)
-    assert ends.note.text() == "The model gone is not on this computer; download it in Models."
+    assert ends.note.text() == f"The model gone is not on {THIS_COMPUTER}; download it in Models."
 
 
 async def test_chat_answers_while_several_answers_run(window: MainWindow) -> None:

@@ -14,6 +14,7 @@ from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.downloads import Download
+from ui.words import THIS_COMPUTER
 
 REPOSITORY = "makers/demo-model"
 
@@ -59,7 +60,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     assert any("/s" in words and "left" in words for words in seen), seen
     welcome = opened.window.chat.welcome
     await eventually(lambda: welcome.isVisible())
-    assert "Demo model runs on this computer" in welcome._state.text()
+    assert f"Demo model runs on {THIS_COMPUTER}" in welcome._state.text()
     assert opened.window.workspace.send("Count from 1 to 3")
     session = opened.window.workspace.current
     await eventually(lambda: not session.is_running)

@@ -29,6 +29,7 @@ from ui.records.exchange.contents import FileContents
 from ui.records.messages import question
 from ui.records.pictures import keep_picture, read_pictures
 from ui.records.requests import turns_of
+from ui.words import THIS_COMPUTER
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 4
 JPEG = b"\xff\xd8\xff\xe0" + b"j" * 900
@@ -354,7 +355,7 @@ def test_a_picture_is_a_chip_that_asks_before_another_program_opens_it(
         button.click()
         return box.text()
 
-    assert answer("OK") == "This picture is not on this computer."
+    assert answer("OK") == f"This picture is not on {THIS_COMPUTER}."
     path.write_bytes(PNG)
     answer("Cancel")
     assert opened == []

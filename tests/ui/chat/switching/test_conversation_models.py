@@ -16,6 +16,7 @@ from ui.chat.messages.answer_view import AnswerView
 from ui.kit.commands import Command, Submenu
 from ui.kit.theme import Theme
 from ui.records.conversations import ChosenModel
+from ui.words import THIS_COMPUTER
 
 
 class Held:
@@ -120,7 +121,7 @@ async def test_a_missing_model_is_named_and_others_are_offered(several: SeveralM
     several.workspace.open(first)
     bar, composer = several.window.chat.missing_model, several.window.chat.composer
     await eventually(bar.isVisible)
-    assert bar.sentence.text() == "alpha is not on this computer."
+    assert bar.sentence.text() == f"alpha is not on {THIS_COMPUTER}."
     assert several.header.name.text() == "alpha is gone"
     composer.input.setPlainText("Count from 1 to 3")
     assert not composer.action.isEnabled()

@@ -10,6 +10,7 @@ from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import LARGE, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
+from ui.words import THIS_COMPUTER
 
 
 async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
@@ -28,7 +29,7 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
         "fit: Fits, Get"
     )
     assert "fit: Too large" in large
-    assert "Fits this computer: it needs about" in opened.pick("a/Qwen-small").fit.text()
+    assert f"Fits {THIS_COMPUTER}: it needs about" in opened.pick("a/Qwen-small").fit.text()
     QTest.keyClick(finding.list, Qt.Key.Key_Down)
     assert "can be used for models" in finding.details.fit.text()
 
