@@ -7,6 +7,8 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,10 +24,13 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, Found
+from ui.records.passages import Document, FolderDocument, Found, passages_of
 from ui.records.runs import PastRun
 from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Problem, Recovered, SearchFilter
+from ui.words import FileRefused
 
+# Written together, between which the conversations are saved.
+_PASSAGES_PART = 500
 _UNSAVED = "Your conversations are not being saved."
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -188,6 +193,45 @@ class SqliteConversationStore:
             lambda connection: passages.find_passages(connection, *search, is_draft=is_draft),
             Found({}, ()),
         )
+
+    async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
+        return await self._read(
+            lambda connection: passages.folder_documents(connection, folder_id), []
+        )
+
+    async def add_document(
+        self, folder_id: str, document: Document, remark: str, on_added: Callable[[int], object]
+    ) -> None:
+        divided, count = passages_of(document), 0
+        try:
+            number = await self._change(
+                lambda c: passages.begin_document(c, folder_id, document, remark)
+            )
+            while part := await asyncio.to_thread(lambda: list(islice(divided, _PASSAGES_PART))):
+                count += await self._change(
+                    partial(passages.add_passages, document=number, passages=part)
+                )
+                on_added(count)
+            await self._change(lambda c: passages.end_document(c, number, count))
+        except BaseException as error:
+            await asyncio.shield(self.remove_document(folder_id, document.id))
+            if isinstance(error, sqlite3.Error):
+                _log.error("a document cannot be added", exc_info=error)
+                raise FileRefused(
+                    f"{document.name} could not be added: {describe_error(error)}."
+                ) from error
+            raise
+
+    async def remove_document(self, folder_id: str, document_id: str) -> None:
+        with contextlib.suppress(sqlite3.Error):
+            await self._change(lambda c: passages.remove_document(c, folder_id, document_id))
+
+    async def _change(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        def change() -> _T:
+            with statements.transaction(self._database.connection) as connection:
+                return work(connection)
+
+        return await asyncio.wrap_future(self._database.thread.submit(change))
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         return await self._read(lambda database: statements.recent_runs(database, limit), [])

@@ -21,6 +21,7 @@ from app.store.statements import transaction
 from ui.records.passages import (
     CJK,
     Document,
+    FolderDocument,
     Found,
     Passage,
     is_about_all,
@@ -40,7 +41,7 @@ _APART = "\u200b"
 _SEPARATED = re.compile(f"([{CJK}])")
 
 _KNOWN = "SELECT id FROM documents WHERE owner = ?"
-_ADD_DOCUMENT = "INSERT INTO documents(owner, id, name, passages) VALUES (?, ?, ?, ?)"
+_ADD_DOCUMENT = "INSERT INTO documents(owner, id, name, passages, remark) VALUES (?, ?, ?, ?, ?)"
 _ADD_PASSAGE = "INSERT INTO passages(number, page, last_page, heading, text) VALUES (?, ?, ?, ?, ?)"
 _SEARCHED = (
     "SELECT number, id, name, passages, owner FROM documents "
@@ -59,6 +60,16 @@ _COMPOUNDS = (
 _PASSAGE = "SELECT number, text, page, last_page, heading FROM passages WHERE number = ?"
 
 _log = logging.getLogger(__name__)
+
+
+def folder_documents(connection: sqlite3.Connection, folder_id: str) -> list[FolderDocument]:
+    """Return the documents of a folder that can be searched."""
+    rows = connection.execute(
+        "SELECT id, name, passages, remark FROM documents WHERE owner = ? AND passages > 0 "
+        "ORDER BY number",
+        (folder_id,),
+    )
+    return [FolderDocument(*row) for row in rows]
 
 
 class _Indexed(NamedTuple):
@@ -131,6 +142,7 @@ def _find(
         orders = [
             [document.range[0] + position for position in spread(document.passages)]
             for document in searched
+            if document.id in own or is_about_all(questions[-1] if questions else "")
         ]
         numbers = merge_rankings(orders)
     owners = {document.number: document.id for document in searched}
@@ -163,9 +175,12 @@ def _index(
                 end_document(connection, number, count)
 
 
-def begin_document(connection: sqlite3.Connection, owner: str, document: Document) -> int:
+def begin_document(
+    connection: sqlite3.Connection, owner: str, document: Document, remark: str = ""
+) -> int:
     """Add a document without passages, which is not searched yet; return its number."""
-    row = (owner, document.id, document.name, 0)
+    remove_document(connection, owner, document.id)
+    row = (owner, document.id, document.name, 0, remark)
     return connection.execute(_ADD_DOCUMENT, row).lastrowid or 0
 
 

@@ -11,7 +11,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, Found
+from ui.records.passages import Document, FolderDocument, Found
 from ui.records.runs import PastRun
 from ui.records.store import (
     EVERYWHERE,
@@ -87,6 +87,15 @@ class MemoryConversationStore:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             migrate(connection)
             return find_passages(connection, conversation_id, documents, folder_id, questions)
+
+    async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
+        return []
+
+    async def add_document(
+        self, folder_id: str, document: Document, remark: str, on_added: Callable[[int], object]
+    ) -> None: ...
+
+    async def remove_document(self, folder_id: str, document_id: str) -> None: ...
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         answers = [

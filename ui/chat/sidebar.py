@@ -37,6 +37,7 @@ from PySide6.QtWidgets import (
 
 from ui.chat.conversation_actions import ConversationActions
 from ui.chat.file_dialogs import FileDialogs
+from ui.chat.folder_documents import FolderDocumentsDialog
 from ui.chat.search_box import SearchResults
 from ui.chat.session.workspace import Workspace
 from ui.chat.sidebar_rows import ConversationDelegate, SidebarRows
@@ -340,6 +341,9 @@ class Sidebar(QFrame):
     def edit_folder(self, folder: ConversationFolder) -> None:
         FolderDialog(folder, self._workspace, self.window()).open()
 
+    def edit_documents(self, folder: ConversationFolder) -> None:
+        FolderDocumentsDialog(folder, self._workspace.store, self.window()).open()
+
     def _connect_signals(self) -> None:
         conversations = self._workspace.conversations
         self.list.selected.connect(self._open)
@@ -417,6 +421,7 @@ class Sidebar(QFrame):
             Command("New &Chat in Folder", lambda: self._begin_in(folder)),
             Command("Re&name", lambda: self.rename(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
+            Command("&Documents…", lambda: self.edit_documents(folder)),
             Command(
                 "Use &Memory",
                 lambda: conversations.folders.keep(

@@ -17,10 +17,12 @@ from ui.records.file_kinds import Kind, kind_of, refusal_of_head, refusal_of_zip
 from ui.records.text_decoding import decoded
 from ui.words import FileRefused
 
-MAX_TEXT_BYTES = 1_000_000
+MAX_TEXT_BYTES = 4_000_000
 MAX_DOCUMENT_BYTES = 100_000_000
-MAX_PAGES = 2_000
+MAX_PAGES = 20_000
 MAX_CHARS = 4_000_000
+# Of a document of a folder, which no message has as a whole.
+MAX_FOLDER_CHARS = 64_000_000
 MAX_CPU_S = 20.0
 # Named and not imported, because the program itself does not need the module.
 _MODULE = "ui.records.document_process"
@@ -55,8 +57,11 @@ class FileReader:
         path: Path,
         on_page: Callable[[int, int], object] = lambda done, total: None,
         store_picture: Callable[[str, bytes], Attachment] | None = None,
+        max_chars: int | None = None,
     ) -> None:
         self._path = path
+        self._max_chars = max_chars or MAX_CHARS
+        self._max_bytes = max_chars or MAX_TEXT_BYTES
         self.on_page = on_page
         self._store_picture = store_picture
         self._process = HelperProcess(_MODULE)
@@ -69,7 +74,7 @@ class FileReader:
             kind = kind_of(head)
             if kind != "picture" and (why := refusal_of_head(head)):
                 raise self._refused(why)
-            limit = MAX_TEXT_BYTES if kind == "text" else MAX_DOCUMENT_BYTES
+            limit = self._max_bytes if kind == "text" else MAX_DOCUMENT_BYTES
             if size > limit:
                 raise self._refused(
                     f"is too large: it has {size / 1e6:.1f} MB, and such a file may have "
@@ -104,7 +109,7 @@ class FileReader:
 
     def _text(self) -> Attachment:
         try:
-            text, assumed = decoded(read_bounded(self._path, MAX_TEXT_BYTES))
+            text, assumed = decoded(read_bounded(self._path, self._max_bytes))
         except ValueError:
             raise self._refused(
                 "is not a text file in a known encoding. Text in UTF-8 (.txt, .md, .csv, source "
@@ -160,10 +165,10 @@ class FileReader:
             total = answer["total"]
             for page in answer["pages"]:
                 chars += len(page)
-                if chars > MAX_CHARS:
-                    why = f"a file may have {counted(MAX_CHARS, 'character')}"
+                if chars > self._max_chars:
+                    why = f"a file may have {counted(self._max_chars, 'character')}"
                     if not pages:
-                        return [page[:MAX_CHARS]], total, [f"It was cut: {why}."]
+                        return [page[: self._max_chars]], total, [f"It was cut: {why}."]
                     return pages, total, [_only(pages, total, why)]
                 pages.append(page)
                 if len(pages) == MAX_PAGES < total:

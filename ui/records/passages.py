@@ -82,6 +82,16 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class FolderDocument:
+    """A document of a folder of conversations, which is searched for each of them."""
+
+    id: str
+    name: str
+    passages: int
+    remark: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Excerpt:
     """The passages of a document that went with a question, in reading order.
 

@@ -198,7 +198,12 @@ class _Documents:
         if not found.totals:
             return noted, ()
         room = await self._room(noted)
-        excerpts = await fitting_excerpts(found, room, self.counter.text)
+        own = {document.id for document in searched}
+        excerpts = tuple(
+            excerpt
+            for excerpt in await fitting_excerpts(found, room, self.counter.text)
+            if excerpt.passages or excerpt.document in own
+        )
         return self._noted(searched, last, excerpts), excerpts
 
     def _documents(self, readings: Sequence[str]) -> Iterator[Document]:

@@ -13,7 +13,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, Found
+from ui.records.passages import Document, FolderDocument, Found
 from ui.records.runs import PastRun
 from ui.records.titles import plain_line
 
@@ -203,6 +203,19 @@ class ConversationStore(Protocol):
         is_draft: bool = False,
     ) -> Found:
         """Return the passages about questions in documents of a conversation and of its folder."""
+
+    async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
+        """Return the documents that are searched for the conversations of a folder."""
+
+    async def add_document(
+        self, folder_id: str, document: Document, remark: str, on_added: Callable[[int], object]
+    ) -> None:
+        """Add a document to a folder, in parts; raises ``FileRefused``.
+
+        ``on_added`` gets the passages so far. Nothing of it is left if this is cancelled.
+        """
+
+    async def remove_document(self, folder_id: str, document_id: str) -> None: ...
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""

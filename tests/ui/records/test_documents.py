@@ -56,7 +56,7 @@ def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
         ("j.txt", "日本語のテキスト".encode("shift_jis"), "not a text file in a known encoding"),
         ("old.doc", b"\xd0\xcf\x11\xe0", "Save a copy without a password as .docx"),
         ("e.txt", b" \n", "e.txt is empty"),
-        ("big.txt", b"x" * (MAX_TEXT_BYTES + 1), "up to 1 MB"),
+        ("big.txt", b"x" * (MAX_TEXT_BYTES + 1), "up to 4 MB"),
         ("bad.pdf", b"%PDF-1.7\nnothing", "bad.pdf is damaged"),
         ("bad.docx", b"PK\x03\x04nothing", "bad.docx is damaged"),
     ],
