@@ -88,14 +88,14 @@ def base_of(folder: Path, base: Path | None = None) -> Path | None:
     return base
 
 
-def read_user_template(file: Path | None, folder: Path) -> str | None:
+def read_user_template(file: Path | None, folder: Path, base: Path | None = None) -> str | None:
     """Return the user's chat template for a model; raises ``CommandError`` for an invalid one."""
     if file is None:
         return None
     quieten_libraries()
     try:
         source = read_template(file)
-        validate_template(folder, source)
+        validate_template(base or base_of(folder) or folder, source)
     except InvalidTemplate as error:
         raise CommandError(f"--chat-template: {file}: {error}", exits.USAGE) from error
     return source

@@ -168,6 +168,7 @@ class ModelChoices:
 
     folder: str
     draft: str = ""
+    base: str = ""  # of an adapter, if the user chose it
     template: str = ""  # the user's chat template; empty where the model's own is used
     template_draft: str = ""  # edited in the window of the template, and not used yet
     is_pinned: bool = False

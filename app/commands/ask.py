@@ -70,7 +70,7 @@ async def _ask(
     request = options.request(turn)
     printer = Printer()
     folder, base = folder_and_base(options)
-    template = read_user_template(options.template, base or folder)
+    template = read_user_template(options.template, folder, base)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             model = await load(engine, folder, options.draft, template, base)

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from api.terminal_text import harmless, harmless_json
 from app import exits, paths
-from app.engines import open_engine, read_user_template
+from app.engines import base_of, open_engine, read_user_template
 from app.exits import CommandError, did_you_mean
 from app.printer import Printer, table
 from app.terminal.status_line import LoadMeter, live_line
@@ -160,11 +160,12 @@ def run(options: Namespace) -> int:
 
 
 async def _report(options: Namespace, printer: Printer) -> Report:
-    user_template = read_user_template(options.template, options.model)
+    base = base_of(options.model)
+    user_template = read_user_template(options.template, options.model, base)
     async with open_engine() as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             model = await engine.load(
-                options.model, draft=options.draft, user_template=user_template
+                options.model, draft=options.draft, user_template=user_template, base=base
             )
         answers: dict[str, list[_Tokens]] = {}
         for text in (_FREE, _COPY):
@@ -175,7 +176,7 @@ async def _report(options: Namespace, printer: Printer) -> Report:
         together = await asyncio.gather(*(_answer(engine, request) for request in requests))
         answers[f"{len(_TEXTS)} prompts at once"] = list(together)
         # mlx-vlm 0.7.10 scales no embedding of text in Gemma 3n (gemma3n.py, line 122).
-        is_comparable = model.can_see and model.architecture != "gemma3n"
+        is_comparable = model.can_see and model.architecture != "gemma3n" and base is None
         picture = draw_sample() if is_comparable else None
         seen = None
         if picture is not None:
@@ -186,12 +187,14 @@ async def _report(options: Namespace, printer: Printer) -> Report:
         measurements = await _measure(engine, model, options.tokens, printer)
         template = await engine.check_template()
     # Only now, so that the model is never in memory twice.
-    compared = await _compare(model.path, answers)
+    compared = await _compare(model, answers)
     if picture is not None and seen is not None:
         compared["a picture, beside mlx-vlm"] = await _watched(
             lambda check: compare_with_mlx_vlm(model.path, picture, seen, check)
         )
-    difference = () if user_template is None else _template_difference(model.path, user_template)
+    difference = (
+        () if user_template is None else _template_difference(model.model_folder, user_template)
+    )
     return Report(model, compared, measurements, template, difference)
 
 
@@ -296,11 +299,13 @@ async def _watched(compare: Callable[[Callable[[object], None]], _Result]) -> _R
             is_over.set()
 
 
-async def _compare(folder: Path, answers: dict[str, list[_Tokens]]) -> dict[str, Comparison]:
+async def _compare(model: ModelInfo, answers: dict[str, list[_Tokens]]) -> dict[str, Comparison]:
     """Compare the answers with mlx-lm's plain loop; those generated together are added up."""
     pairs = [pair for several in answers.values() for pair in several]
     compared = iter(
-        await _watched(lambda check: compare_with_plain_loop(folder, pairs, check, check))
+        await _watched(
+            lambda check: compare_with_plain_loop(model.path, pairs, check, check, model.base)
+        )
     )
     comparisons = {}
     for name, several in answers.items():

@@ -39,7 +39,7 @@ async def _repeat(options: AskOptions, turn: Message) -> int:
     sides = _sides(options, turn)
     is_interrupted = False
     folder, base = folder_and_base(options)
-    template = read_user_template(options.template, base or folder)
+    template = read_user_template(options.template, folder, base)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             await load(engine, folder, options.draft, template, base)

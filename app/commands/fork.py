@@ -84,7 +84,7 @@ async def _go_on(options: AskOptions, run: RunTrace, question: str) -> int:
     printer, name = Printer(), run.setting.model
     has_model = options.model is not None or options.adapter is not None
     folder, base = folder_and_base(options, None if has_model else _folder_of(name))
-    template = read_user_template(options.template, base or folder)
+    template = read_user_template(options.template, folder, base)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
             info = await load(engine, folder, options.draft, template, base)

@@ -117,7 +117,7 @@ def _run(options: ServeOptions) -> int:
     default, offered = models
     own = next((model.base for model in offered or () if model.folder == default), None)
     base = own or base_of(default)
-    template = read_user_template(options.chat_template, base or default)
+    template = read_user_template(options.chat_template, default, base)
     world = None if world is None else meet(world)
     with contextlib.closing(EndingSignals()) as signals:
         asyncio.run(_serve(options, models, base, template, config, world, signals))

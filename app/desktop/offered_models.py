@@ -34,7 +34,7 @@ def offer_found(engine: Engine, library: ModelLibrary) -> None:
     ]
     there = {offer.folder for offer in offers}
     left = [
-        model.offered or OfferedModel(model.id, model.folder)
+        model.offered or OfferedModel(model.id, model.folder, base=model.base)
         for model in engine.models
         if model.is_loaded and model.folder not in there
     ]
@@ -48,4 +48,7 @@ def _resolved(model: OfferedModel, choices: ChoicesState) -> OfferedModel:
     own = model_name(folder)
     aliases = model.aliases if own == model.id else (*model.aliases, own)
     draft, template = choices.draft_of(folder), choices.template_of(folder)
-    return replace(model, folder=folder, draft=draft, aliases=aliases, user_template=template)
+    base = model.base and model.base.resolve()
+    return replace(
+        model, folder=folder, base=base, draft=draft, aliases=aliases, user_template=template
+    )

@@ -20,7 +20,7 @@ from app.desktop.offered_models import sync_offers
 from app.desktop.request_feed import RequestFeed
 from app.desktop.server import LocalServer
 from app.desktop.single_instance import SingleInstance, only_instance
-from app.engines import open_engine, read_user_template
+from app.engines import folder_and_base, open_engine, read_user_template
 from app.mcp.host import ToolServers
 from app.private_files import made_private, tighten
 from app.process.logs import log_to_file, log_to_standard_error
@@ -33,6 +33,7 @@ from app.store.conversation_store import open_store
 from app.store.traces import TraceFiles
 from app.updates import find_updates
 from engine import DiskCache, Engine
+from engine.library.adapters import is_adapter
 from engine.values.limits import Limits
 from ui.chat.session.traces import TraceStore
 from ui.inspector.shown_run import InspectorTools
@@ -94,9 +95,15 @@ def open_traces(store: ConversationStore, preferences: PreferencesState) -> Trac
     return traces
 
 
-def chosen_model(options: ChatOptions, stored: StoredPreferences) -> Path:
-    """Return the requested model, or else the last used one."""
-    return options.model or stored.last_model or paths.demo_model()
+def chosen_model(options: ChatOptions, stored: StoredPreferences) -> tuple[Path, Path | None]:
+    """Return the requested model, or else the last used one, and the base of an adapter."""
+    last = stored.last_model
+    if options.model is not None or options.adapter is not None or last is None:
+        return folder_and_base(options)
+    chosen = {c.folder: c.base for c in stored.preferences().models.choices}
+    is_chosen = bool(chosen.get(str(last.resolve())))
+    # Where its base is gone, loading reports that in the window.
+    return last, paths.adapter_at(last).base if is_adapter(last) and not is_chosen else None
 
 
 def save_window_state(window: MainWindow, stored: StoredPreferences) -> None:
@@ -160,7 +167,8 @@ async def _until_closed(
     preferences = PreferencesState(stored.preferences(), stored.save)
     disk = DiskCache(paths.kept_prompts_folder("conversations"), preferences.now.kept_prompts_bytes)
     preferences.changed.connect(lambda _: disk.limit_to(preferences.now.kept_prompts_bytes))
-    template = read_user_template(options.template, chosen_model(options, stored))
+    folder, base = chosen_model(options, stored)
+    template = read_user_template(options.template, folder, base)
     limits = Limits(plain_decoding=options.is_plain)
     async with (
         open_engine(limits, disk=disk) as engine,
@@ -185,7 +193,7 @@ async def _until_closed(
             if instance is not None:
                 instance.show_in(window)
             window.show()
-            window.start(chosen_model(options, stored), options.draft, template)
+            window.start(folder, options.draft, template, base)
             application.attach_window(window)
             application.applicationStateChanged.connect(lambda state: _reopen(window, state))
             if options.opened is not None:

@@ -67,7 +67,7 @@ async def _chat(options: ModelOptions, files: Iterable[str]) -> int:
     session = ChatSession(options.answer)
     session.attach(files, printer)
     folder, base = folder_and_base(options)
-    template = read_user_template(options.template, base or folder)
+    template = read_user_template(options.template, folder, base)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         session.model = await _loaded(engine, folder, base, options.draft, template)
         printer.remark(f"{session.model.id} is ready. /help lists commands, Ctrl-D ends.")

@@ -217,9 +217,10 @@ def with_base(
     The name is compared and never opened, so that an adapter reaches no folder outside the library.
     """
     bases = [model for model in models if model.can_be_loaded and not model.is_adapter]
-    wanted = adapter.trained_for if chosen is None else str(chosen)
-    base = next((model for model in bases if wanted in _names_of(model)), None)
-    if base is None and chosen is None:
+    wanted = adapter.trained_for
+    names = ([] if chosen is None else [str(chosen)]) + [wanted]
+    named = (model for name in names for model in bases if name in _names_of(model))
+    if (base := next(named, None)) is None:
         last = wanted.rstrip("/").rpartition("/")[2]
         same = [model for model in bases if model.name.rpartition("/")[2] == last]
         base = same[0] if len(same) == 1 else None

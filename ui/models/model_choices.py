@@ -1,6 +1,7 @@
 """The choices for each model, as preferences by its resolved folder. Any thread may read."""
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,10 @@ class ChoicesState:
         }
         kept = {
             moved.get(c.folder, c.folder): replace(
-                c, folder=moved.get(c.folder, c.folder), draft=moved.get(c.draft, c.draft)
+                c,
+                folder=moved.get(c.folder, c.folder),
+                draft=moved.get(c.draft, c.draft),
+                base=moved.get(c.base, c.base),
             )
             for c in self._preferences.now.models.choices
         }
@@ -57,13 +61,24 @@ class ChoicesState:
         draft = self.of(folder).draft
         return Path(draft) if draft else None
 
+    def base_of(self, folder: Path) -> Path | None:
+        """Return the base that the user chose for the adapter of a folder; None for its own."""
+        base = self.of(folder).base
+        return Path(base) if base and os.path.isdir(base) else None
+
     def template_of(self, folder: Path) -> str | None:
         """Return the user's chat template for the model of a folder; None for the model's own."""
         return self.of(folder).template or None
 
-    def use(self, folder: Path, draft: Path | None, template: str | None) -> None:
+    def use(
+        self, folder: Path, draft: Path | None, template: str | None, base: Path | None
+    ) -> None:
         """Load a model with these in place of the kept choices, in this session only."""
-        given = {"draft": draft and str(draft.resolve()), "template": template}
+        given = {
+            "draft": draft and str(draft.resolve()),
+            "template": template,
+            "base": base and str(base.resolve()),
+        }
         resolved = str(folder.resolve())
         self._session[resolved] = {name: value for name, value in given.items() if value}
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from engine.library.model_files import model_name
 from engine.library.tokenizer_file import vocabulary_key
 from ui.kit.tasks import finish_tasks, start_task
 from ui.models.downloads import Downloads
+from ui.models.model_choices import ChoicesState
 from ui.models.models import Models
 from ui.preferences_state import PreferencesState
 
@@ -159,6 +159,16 @@ class ModelLibrary(QObject):
         self.choices.change(folder, draft="" if draft is None else str(draft.resolve()))
         self.refresh()
 
+    def choose_base(self, folder: Path, base: Path) -> None:
+        """Load the adapter of a folder over this base from now on."""
+        self.choices.change(folder, base=str(base.resolve()))
+        self.refresh()
+
+    def bases_for(self, model: LibraryModel) -> list[FoundModel]:
+        """Return the models that an adapter may be loaded over; none for a model."""
+        found = [other.found for other in self.local] if model.found.is_adapter else []
+        return [other for other in found if other.can_be_loaded and not other.is_adapter]
+
     def choose_template(self, folder: Path, template: str) -> None:
         """Use a chat template for a model from now on, empty for its own; a loaded one at once."""
         self.choices.change(folder, template=template)
@@ -209,7 +219,7 @@ class ModelLibrary(QObject):
                 self._is_stale = False
                 added = (*self._model_folders.added, *self.folders)
                 folders = replace(self._model_folders, added=added)
-                listed = await asyncio.to_thread(_found, folders, self.choices.draft_of)
+                listed = await asyncio.to_thread(_found, folders, self.choices)
                 self.memory = await self.memory_now()
                 if not self._is_stale:
                     break
@@ -250,17 +260,17 @@ class ModelLibrary(QObject):
 
 
 def _found(
-    positions: ModelFolders, draft_of: Callable[[Path], Path | None]
+    positions: ModelFolders, choices: ChoicesState
 ) -> list[tuple[FoundModel, Path, MemoryNeed | None, str]]:
     listed: list[tuple[FoundModel, Path, MemoryNeed | None, str]] = []
-    for model in discover(positions):
+    for model in discover(positions, choices.base_of):
         folder = model.folder.resolve()
-        vocabulary = vocabulary_key(model.folder) if model.can_be_loaded else ""
+        vocabulary = vocabulary_key(model.model_folder) if model.can_be_loaded else ""
         try:
-            draft = draft_of(model.folder)
+            draft = choices.draft_of(model.folder)
             # If a draft model is gone, loading the model reports that.
             there = draft if draft is not None and draft.is_dir() else None
-            listed.append((model, folder, need(model.folder, there), vocabulary))
+            listed.append((model, folder, need(model.folder, there, model.base), vocabulary))
         except (ModelLoadFailed, OSError):
             listed.append((model, folder, None, vocabulary))
     return listed

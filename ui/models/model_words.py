@@ -60,6 +60,8 @@ def facts(model: FoundModel, draft: Path | None = None) -> str:
     if model.can_see:
         text.append("sees pictures")
     text.append(ORIGINS[model.origin])
+    if model.is_adapter:
+        text.append("adapter")
     if draft is not None:
         text.append(f"draft model: {display_name(model_name(draft))}")
     return " · ".join(filter(None, text))
@@ -69,6 +71,8 @@ def row_facts(found: FoundModel, used_at: float) -> str:
     """Return the differences from models of its name, and its last use, in one line."""
     owner, _, _ = found.name.rpartition("/")
     text = [figures(found.bits, found.size_bytes), owner or ORIGINS[found.origin]]
+    if found.is_adapter:
+        text = ["Adapter", figures(None, found.size_bytes), ORIGINS[found.origin]]
     if used_at:
         text.append(used(used_at))
     return " · ".join(filter(None, text))

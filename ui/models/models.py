@@ -155,7 +155,8 @@ class Models(QObject):
         used = [model.folder for model in models if model.state == "loading"]
         for info in (self._engine.model, *(model.info for model in models)):
             if info is not None:
-                used += [info.path, *([] if info.draft is None else [info.draft.path])]
+                used += [info.path, info.model_folder]
+                used += [] if info.draft is None else [info.draft.path]
         if self.stage == "loading" and self.path is not None:
             draft = self.choices.draft_of(self.path)
             used += [self.path, *([] if draft is None else [draft])]
@@ -289,6 +290,7 @@ class Models(QObject):
                 cancels_running=cancels_running,
                 draft=self.choices.draft_of(path),
                 user_template=self.choices.template_of(path),
+                base=self.choices.base_of(path),
                 keeps_default=keeps_default,
             )
         except LoadCancelled as cancelled:

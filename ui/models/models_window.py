@@ -375,6 +375,16 @@ class ModelsWindow(OwnWindow):
             commands.append(None)
         elif found.can_be_loaded:
             commands += [Command("Load", partial(self._load, model)), None]
+        bases = [
+            Command(
+                escape_mnemonics(display_name(base.name)),
+                partial(self._choose_base, model, base.folder),
+                checked=base.folder == found.base,
+            )
+            for base in self._library.bases_for(model)
+        ]
+        if bases:
+            commands.append(Submenu("Base", bases))
         if drafts := self._draft_commands(model):
             commands.append(Submenu("Draft Model", drafts))
         if found.can_be_loaded:
@@ -494,6 +504,14 @@ class ModelsWindow(OwnWindow):
         folder, state = model.found.folder, self._library.models
         load = partial(state.begin_to_load, folder, keeps_default=True)
         self._wait_or_end(load, "Load", state.answers_under_way(folder))
+
+    def _choose_base(self, model: LibraryModel, base: Path) -> None:
+        """Pair an adapter with another base, which makes it another model."""
+        if base == model.found.base:
+            return
+        if self._library.models.status(model.folder).stage == "ready":
+            self._unload_at(model.found.folder)
+        self._library.choose_base(model.found.folder, base)
 
     def _unload_at(self, folder: Path) -> None:
         state = self._library.models

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QSplitter, QTextEdit, QWidget
 
 from engine import SAMPLE_REQUEST, TemplatePreview
 from engine.errors import InvalidTemplate
+from engine.library.local_models import FoundModel
 from engine.library.template_files import chat_template, read_template
 from engine.values.request import GenerationRequest
 from engine.wording import as_sentence, counted
@@ -210,7 +211,9 @@ class TemplateWindow(OwnWindow):
     ) -> None:
         super().__init__("Chat Template", (1120, 820), parent)
         self._library, self._open_request = library, open_request
+        # The folder of the model, and the one with its files: an adapter's base.
         self._folder: Path | None = None
+        self._files = Path()
         self._own = self._used = ""
         # The text that was checked last, and whether it can be used.
         self._checked = ("", False)
@@ -234,16 +237,17 @@ class TemplateWindow(OwnWindow):
     def _text(self) -> str:
         return self.editor.field.text()
 
-    def show_model(self, folder: Path, name: str) -> None:
+    def show_model(self, found: FoundModel) -> None:
         """Show the template of a model, or the text that is not used yet."""
         self._keep_draft()
-        self.name.setText(display_name(name))
+        self.name.setText(display_name(found.name))
         self.setWindowTitle(f"Chat Template of {self.name.text()}")
         self.undo_bar.hide()
         # Equal to another model's text, it is still another template.
-        self._folder, self._own = folder, _normal(chat_template(folder))
+        self._folder, self._files = found.folder, found.model_folder
+        self._own = _normal(chat_template(self._files))
         self._checked, self._is_use_due = ("", False), False
-        choices = self._library.choices.of(folder)
+        choices = self._library.choices.of(found.folder)
         self._used = choices.template or self._own
         self.editor.field.setPlainText(choices.template_draft or self._used)
         self._compare()
@@ -358,11 +362,11 @@ class TemplateWindow(OwnWindow):
             while self._folder is not None:
                 self._is_stale = False
                 request = self._open_request() if self._is_open_chosen else None
-                given = self._folder, self._own, self._text
+                given = self._files, self._own, self._text
                 compared = await asyncio.to_thread(
                     compare_templates, *given, request or SAMPLE_REQUEST
                 )
-                if not self._is_stale and given == (self._folder, self._own, self._text):
+                if not self._is_stale and given == (self._files, self._own, self._text):
                     break
         finally:
             self._is_comparing = False

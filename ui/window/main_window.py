@@ -179,11 +179,12 @@ class MainWindow(WindowParts):
         model_path: Path | None = None,
         draft: Path | None = None,
         user_template: str | None = None,
+        base: Path | None = None,
     ) -> None:
         """Begin the background work. Needs the running loop."""
         models = self.workspace.models
         if model_path is not None:
-            models.choices.use(model_path, draft, user_template)
+            models.choices.use(model_path, draft, user_template, base)
             models.begin_to_load(model_path)
         # Look for models now, so that the switcher opens at once.
         self.model_library.refresh()

@@ -219,9 +219,7 @@ class OtherWindows(QObject):
 
         window = ModelsWindow(self._models, self._main)
         window.chat_requested.connect(self.chat_requested)
-        window.template_requested.connect(
-            lambda model: self.template.show_model(model.found.folder, model.found.name)
-        )
+        window.template_requested.connect(lambda model: self.template.show_model(model.found))
         return window
 
     @cached_property

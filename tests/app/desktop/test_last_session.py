@@ -15,6 +15,7 @@ from app.settings.options import ChatOptions
 from app.settings.settings_file import StoredPreferences
 from engine.engine import Engine
 from tests.support.kept import preferences_state
+from tests.support.models.adapters import random_adapter
 from tests.support.shown import SilentServer, main_window
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
@@ -78,8 +79,18 @@ async def test_mac_program_runs_on_without_window(
 def test_last_used_model_is_loaded(tmp_path: Path) -> None:
     stored = StoredPreferences(tmp_path)
     usual = ChatOptions()
-    assert chosen_model(usual, stored) == paths.demo_model()
+    assert chosen_model(usual, stored) == (paths.demo_model(), None)
     stored.save_last_model(tmp_path)
-    assert chosen_model(usual, stored) == tmp_path
+    assert chosen_model(usual, stored) == (tmp_path, None)
     for model in (tmp_path / "other", paths.demo_model()):
-        assert chosen_model(ChatOptions(model), stored) == model
+        assert chosen_model(ChatOptions(model), stored) == (model, None)
+
+
+def test_last_used_adapter_is_loaded_over_its_base(tmp_path: Path) -> None:
+    stored, demo = StoredPreferences(tmp_path), paths.demo_model()
+    named = random_adapter(demo, tmp_path / "named", 1)
+    lost = random_adapter(demo, tmp_path / "lost", 1, stated="other/model")
+    for adapter, base in ((named, demo), (lost, None)):
+        stored.save_last_model(adapter)
+        assert chosen_model(ChatOptions(), stored) == (adapter, base)
+    assert chosen_model(ChatOptions(demo, adapter=lost), stored) == (lost, demo)

@@ -10,6 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
+from engine.library.local_models import Origin, look_into
 from engine.values.request import GenerationRequest, Message
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
@@ -122,7 +123,7 @@ async def test_text_that_is_not_used_stays_when_the_window_is_closed(opened: Ope
     [choices] = opened.window.preferences.now.models.choices
     assert "Answer with a tool call" in choices.template_draft
     assert choices.template == ""
-    window.show_model(opened.demo, "demo-model")
+    window.show_model(look_into(opened.demo, Origin.BUNDLED))
     assert "Answer with a tool call" in window.editor.field.text()
 
 
@@ -136,7 +137,7 @@ async def test_model_without_a_template_is_given_one(
     opened.click("bare")
     await opened.loaded("bare")
     window = opened.window.others.template
-    window.show_model(bare, "bare")
+    window.show_model(look_into(bare, Origin.FOLDER))
     await eventually(lambda: "no chat template" in window.panes.own.text())
     assert (window.pill.word, window.editor.verdict.text()) == ("None", "")
     assert not window.use.isEnabled()
