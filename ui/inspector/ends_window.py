@@ -37,7 +37,7 @@ from ui.kit.windows import OwnWindow
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_lists import StopLists
-from ui.words import with_escapes_for_hidden
+from ui.words import display_name, with_escapes_for_hidden
 
 _DEFAULT_COUNT = 20
 _HINT = (
@@ -396,7 +396,7 @@ def _describe(request: GenerationRequest) -> str:
     """Return the model, the stops and the setting of a request, in a line."""
     sampling, limit = request.sampling, request.max_tokens
     stops = ", ".join(quoted(stop, 24) for stop in request.stops.strings)
-    parts = [request.model or "", f"stops {stops}" if stops else "no stops"]
+    parts = [display_name(request.model or ""), f"stops {stops}" if stops else "no stops"]
     if sampling.temperature is not None:
         parts.append(f"temperature {sampling.temperature:g}")
     if sampling.top_p is not None:

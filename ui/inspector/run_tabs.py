@@ -336,7 +336,7 @@ def _named(other: ShownRun) -> str:
     """Return a name that distinguishes the run from others of the same question."""
     run, name = other.run, other.name
     if other.source == "past":
-        name = f"{run.model_id or 'Answer'}, in “{other.name}”"
+        name = f"{display_name(run.model_id) or 'Answer'}, in “{other.name}”"
     return f"{start_time_text(run)} · {end_label(run)} · {name}"
 
 

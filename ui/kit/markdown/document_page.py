@@ -1,7 +1,7 @@
 """A Markdown document as Qt lays it out: model cards and pages of help. Main thread."""
 
 from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QImage, QTextBlockFormat, QTextCursor, QTextDocument
+from PySide6.QtGui import QImage, QTextBlockFormat, QTextCursor, QTextDocument, QTextFormat
 from PySide6.QtWidgets import QTextBrowser
 
 _PICTURE = "\ufffc"
@@ -24,11 +24,17 @@ class DocumentPage(QTextBrowser):
         self.document().setMarkdown(text, QTextDocument.MarkdownFeature.MarkdownDialectGitHub)
         form = QTextBlockFormat()
         form.setLineHeight(130, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
-        block = self.document().begin()
+        code = QTextBlockFormat(form)
+        code.setNonBreakableLines(False)  # long lines wrap
+        begin = QTextBlockFormat(code)
+        begin.setTopMargin(10)
+        block, was_code = self.document().begin(), False
         while block.isValid():
+            is_code = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
             if _PICTURE not in block.text():  # its line would be higher than the picture
-                QTextCursor(block).mergeBlockFormat(form)
-            block = block.next()
+                one = (code if was_code else begin) if is_code else form
+                QTextCursor(block).mergeBlockFormat(one)
+            block, was_code = block.next(), is_code
 
     def loadResource(self, kind: int, url: QUrl | str) -> object:
         """Load neither files nor addresses; a picture is a transparent pixel."""
