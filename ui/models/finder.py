@@ -80,7 +80,7 @@ class HubResult:
         if model.downloads:
             facts.append(_downloads(model.downloads))
         if model.updated is not None:
-            facts.append(f"updated {model.updated.isoformat()}")
+            facts.append(model.updated.isoformat())
         return [*facts, *filter(None, (model.license, "gated" if model.is_gated else ""))]
 
 
