@@ -1,6 +1,6 @@
 """Measures the server against the engine without HTTP and against ``mlx_lm.server`` beside it.
 
-    python -m tests.lab.benchmarks.serving [--rounds 5] [--only one,sixteen,first,burst,memory]
+    python -m tests.lab.benchmarks.serving [--rounds 5] [--only one,sixteen,first,burst,mixed]
 
 All three run the demo model in processes pinned to one core and take turns; the client has
 another core to itself. Only ratios of one run mean anything: the machines are noisy. Where other
@@ -11,12 +11,13 @@ clock; both are told. Nothing here passes or fails: read the ratios beside their
 import argparse
 import statistics
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 from tests.lab.benchmarks.sides import (
     Reading,
     Side,
     bare_engine,
+    endless_answer,
     our_server,
     pin_one,
     their_server,
@@ -24,6 +25,8 @@ from tests.lab.benchmarks.sides import (
 
 LONG = "Count from 1 to 100, one number per line"
 STREAM_TOKENS, ROW_TOKENS = 256, 128
+CONTEXT = "lorem ipsum dolor sit amet " * 800
+"""About 12,000 tokens of the demo model."""
 
 
 def report(what: str, value: str, target: str) -> None:
@@ -110,6 +113,24 @@ def burst(sides: list[Side], rounds: int, clients: int = 16) -> None:
     )
 
 
+def mixed(sides: list[Side], rounds: int, rows: int = 31) -> None:
+    """Processor time of short answers beside a long one, the long one's included, and alone."""
+    for side in sides:
+        costs: dict[bool, list[float]] = {False: [], True: []}
+        for number in range(rounds):
+            for is_beside in costs:
+                with endless_answer(side.port, CONTEXT) if is_beside else nullcontext():
+                    before = side.processor_s
+                    side.ask([f"{LONG} {number} {row}" for row in range(rows)], ROW_TOKENS)
+                    costs[is_beside].append(side.processor_s - before)
+        ratio = statistics.median(
+            beside / alone for alone, beside in zip(costs[False], costs[True], strict=True)
+        )
+        report(
+            f"{rows} short answers beside a long one / alone: {side.name}", f"{ratio:.2f}", "1.5"
+        )
+
+
 def memory(sides: list[Side]) -> None:
     """Memory of the servers after their first answer."""
     for side in sides:
@@ -142,6 +163,8 @@ def main() -> None:
             first_token(sides, options.rounds)
         if "burst" in only:
             burst(sides, options.rounds)
+        if "mixed" in only:
+            mixed([side for side in sides if side.port], options.rounds)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -93,6 +94,44 @@ def engine_side() -> None:
 # -- a server, asked over raw sockets ---------------------------------------------------------
 
 
+def question(port: int, prompt: str, tokens: int, **options: object) -> bytes:
+    """Return the bytes of a request to stream an answer."""
+    body = json.dumps(
+        {
+            "model": "default_model",
+            "messages": [{"role": "user", "content": prompt}],
+            "max_tokens": tokens,
+            "temperature": 0,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+            "chat_template_kwargs": {"enable_thinking": False},
+            **options,
+        }
+    ).encode()
+    return (
+        f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        + body
+    )
+
+
+@contextmanager
+def endless_answer(port: int, prompt: str) -> Iterator[None]:
+    """Stream an answer that does not end; it begins before this is entered."""
+    with socket.create_connection(("127.0.0.1", port)) as link:
+        # A bias against the demo model's end: mlx_lm.server knows no ``ignore_eos``.
+        link.sendall(question(port, prompt, 1 << 14, logit_bias={"2": -100}))
+        lines = link.makefile("rb")
+        while b'"content":' not in (line := lines.readline()):
+            if not line:
+                raise ConnectionError("the server ended the answer")
+        reader = threading.Thread(target=lambda: [None for _ in lines], daemon=True)
+        reader.start()
+        yield
+        link.shutdown(socket.SHUT_RDWR)
+        reader.join()
+
+
 async def server_readings(port: int, prompts: Sequence[str], tokens: int) -> list[Reading]:
     """Ask a server all prompts at once, on connections of their own."""
     links = [await asyncio.open_connection("127.0.0.1", port) for _ in prompts]
@@ -100,23 +139,8 @@ async def server_readings(port: int, prompts: Sequence[str], tokens: int) -> lis
     async def one(
         reader: asyncio.StreamReader, writer: asyncio.StreamWriter, prompt: str
     ) -> Reading:
-        body = json.dumps(
-            {
-                "model": "default_model",
-                "messages": [{"role": "user", "content": prompt}],
-                "max_tokens": tokens,
-                "temperature": 0,
-                "stream": True,
-                "stream_options": {"include_usage": True},
-                "chat_template_kwargs": {"enable_thinking": False},
-            }
-        ).encode()
         begin = time.perf_counter()
-        writer.write(
-            f"POST {PATH} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-            + body
-        )
+        writer.write(question(port, prompt, tokens))
         first = last = 0.0
         usage = b""
         while line := await reader.readline():
@@ -146,6 +170,7 @@ class Side:
     name: str
     process: subprocess.Popen[str]
     ask: Ask
+    port: int = 0
 
     @property
     def processor_s(self) -> float:
@@ -204,7 +229,7 @@ def our_server() -> Iterator[Side]:
     with started("-m", "app", "serve", "--port", "0", "--model", str(MODEL)) as child:
         assert child.stdout is not None
         port = int(child.stdout.readline().rstrip("/\n").rpartition(":")[2])
-        yield Side("serve", child, asks(port))
+        yield Side("serve", child, asks(port), port)
 
 
 @contextmanager
@@ -221,7 +246,7 @@ def their_server() -> Iterator[Side]:
                 if time.monotonic() > ends_at or child.poll() is not None:
                     raise
                 time.sleep(0.1)
-        side = Side("mlx_lm.server", child, asks(port))
+        side = Side("mlx_lm.server", child, asks(port), port)
         side.ask(["Hello"], 2)
         yield side
 
