@@ -40,16 +40,15 @@ def paste_and_send(window: MainWindow, qtbot: QtBot, text: str) -> None:
 async def test_a_long_message_is_counted_before_it_is_sent(
     window: MainWindow, qtbot: QtBot
 ) -> None:
-    composer, file = window.chat.composer, Attachment("notes.txt", TOO_LONG)
+    composer, file = window.chat.composer, Attachment("notes.txt", "Some notes\n")
     composer.attachments.show_files([file])
-    paste_and_send(window, qtbot, "Summarise.")
+    paste_and_send(window, qtbot, TOO_LONG)
     await eventually(lambda: "too many" in composer.notice.text())
-    assert composer.text == "Summarise."
+    assert composer.text == TOO_LONG
     assert composer.attachments.files == (file,)
     assert not composer.action.isEnabled()
     assert window.workspace.current.conversation.messages == []
-    composer.attachments.show_files([Attachment("notes.txt", "Some notes\n")])
-    qtbot.keyClick(composer.input, Qt.Key.Key_Return)
+    paste_and_send(window, qtbot, "Summarise.")
     await eventually(lambda: last_state(window) is not None)
     assert composer.message == ""
 
