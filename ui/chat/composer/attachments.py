@@ -8,10 +8,17 @@ from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QImage, QKeyEvent, QMouseEvent, QPixmap
+from PySide6.QtGui import (
+    QFont,
+    QImage,
+    QKeyEvent,
+    QMouseEvent,
+    QPixmap,
+    QTextCharFormat,
+    QTextCursor,
+)
 from PySide6.QtWidgets import (
     QApplication,
-    QComboBox,
     QFrame,
     QLabel,
     QPlainTextEdit,
@@ -30,7 +37,7 @@ from ui.chat.composer.pictures import (
     store_picture,
 )
 from ui.kit import icons
-from ui.kit.buttons import IconButton, push_button
+from ui.kit.buttons import Choice, IconButton, push_button
 from ui.kit.dialogs import choose_files
 from ui.kit.fields import GrowingInput
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
@@ -50,11 +57,7 @@ _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
 _THUMBNAIL = QSizeF(48, 26)
 _CHIP_PX = 34
-_READINGS: tuple[tuple[str, Reading], ...] = (
-    ("All, If It Fits", ""),
-    ("Passages", "passages"),
-    ("All", "all"),
-)
+_READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
 
 class ReadingFile(QObject):
@@ -242,10 +245,7 @@ class FilePreview(Popover):
         self._pages = QWidget()
         self.first, self.last = _page_field("First page"), _page_field("Last page")
         self._of = QLabel()
-        self.reading = QComboBox()
-        self.reading.setAccessibleName("How the document is read")
-        for text, reading in _READINGS:
-            self.reading.addItem(text, reading)
+        self.reading = Choice("How the document is read", _READINGS)
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setTabChangesFocus(True)
@@ -267,13 +267,13 @@ class FilePreview(Popover):
         self.setAccessibleName(f"Preview of {file.name}")
         self._name.setText(file.name)
         self.show_tokens(tokens)
-        show_text(self.remark, file_remark(file, excerpt))
-        self.reading.setCurrentIndex(self.reading.findData(file.reading))
+        show_text(self.remark, file_remark(file) if excerpt is None else excerpt.remark)
+        self.reading.choose(file.reading)
         self._show_pages(file)
         self.text.setAccessibleName(f"Text of {file.name}, as the model reads it")
         self.remove.setAccessibleName(f"Remove {file.name}")
         if not is_same:
-            self.text.setPlainText(shown_text(excerpt.as_file().text if excerpt else file.text))
+            show_card_text(self.text, file, excerpt)
 
     def show_tokens(self, tokens: int | None) -> None:
         self.facts.setText(file_caption(self.file, tokens, self._excerpt))
@@ -356,6 +356,23 @@ def file_lines(file: Attachment, excerpt: Excerpt | None = None) -> list[str]:
 def card_text(file: Attachment, excerpt: Excerpt | None) -> str:
     """Return the text that the card of a sent file shows: all of it, or the passages."""
     return shown_text(file.text if excerpt is None else excerpt.as_file().text)
+
+
+def show_card_text(
+    view: QPlainTextEdit | FlowText, file: Attachment, excerpt: Excerpt | None
+) -> None:
+    """Show the text of a file, or its passages below their pages."""
+    view.setPlainText(card_text(file, excerpt))
+    labels = {f"[{passage.label}]" for passage in excerpt.passages} if excerpt else set()
+    form = QTextCharFormat()
+    form.setFontWeight(QFont.Weight.Bold)
+    block = view.document().begin()
+    while labels and block.isValid():
+        if block.text() in labels:
+            cursor = QTextCursor(block)
+            cursor.select(QTextCursor.SelectionType.BlockUnderCursor)
+            cursor.mergeCharFormat(form)
+        block = block.next()
 
 
 def shown_text(text: str) -> str:
@@ -661,7 +678,7 @@ class AttachedFile(QWidget):
         # A folder's document may be far longer than any context.
         self.chip.offer_reading(other_reading(file, excerpt) if file.text else "")
         if is_other and self.text_view is not None:
-            self.text_view.setPlainText(card_text(file, excerpt))
+            show_card_text(self.text_view, file, excerpt)
 
     def _read_differently(self) -> None:
         reading = other_reading(self._file, self._excerpt)
@@ -715,7 +732,7 @@ class AttachedFile(QWidget):
     def _made_view(self) -> FlowText:
         view = FlowText()
         view.setFont(fixed_font(self.font(), 0.95))
-        view.setPlainText(card_text(self._file, self._excerpt))
+        show_card_text(view, self._file, self._excerpt)
         view.setAccessibleName(f"Text of {self._file.name}")
         layout = self.layout()
         assert layout is not None
