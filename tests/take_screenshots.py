@@ -211,8 +211,9 @@ async def take_sides(window: MainWindow, folder: Path, question: str, stop: str)
     dialog.form.stops.setPlainText(stop)
     dialog.buttons.accepted.emit()
     await until(lambda: "marked" in window.chat.sides.summary.text())
-    window.theme.set_mode("dark")
-    await save(window, folder / "side-by-side-dark.png")
+    for mode in ("light", "dark"):
+        window.theme.set_mode(mode)
+        await save(window, folder / f"side-by-side-{mode}.png", max_colors=256)
     window.chat.sides.columns[1].keep.click()
     window.workspace.open(shown)
 
@@ -241,7 +242,9 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     await until(lambda: probe.stage != "running")
     probe.url.setText("http://127.0.0.1:8642")
     probe.servers.hide()
-    await save(probe, folder / "probe-dark.png")
+    for mode in ("light", "dark"):
+        window.theme.set_mode(mode)
+        await save(probe, folder / f"probe-{mode}.png", max_colors=256)
     server.stop()
 
 
@@ -256,7 +259,9 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
     models.resize(1080, 720)
     begin_downloads(library)
     await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
-    await save(models, folder / "models-light.png")
+    for mode in ("dark", "light"):
+        window.theme.set_mode(mode)
+        await save(models, folder / f"models-{mode}.png", max_colors=256)
     library.downloads.cancel_all()
     await take_finding(models)
     await save(models, folder / "finding-light.png")

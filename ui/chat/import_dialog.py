@@ -1,17 +1,44 @@
 """The dialog that chooses which conversations of a file are imported. Main thread."""
 
-from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtGui import QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QListView, QProgressBar, QWidget
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSignalBlocker, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QDialogButtonBox,
+    QListView,
+    QProgressBar,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
 
 from engine.wording import counted
 from ui.chat.session.transfers import Transfers
 from ui.kit.dates import format_day
 from ui.kit.labels import label
 from ui.kit.layouts import column
+from ui.kit.theme import current_theme
 from ui.kit.windows import OwnDialog
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import FileContents, ListedConversation
+
+Index = QModelIndex | QPersistentModelIndex
+_ABOUT = Qt.ItemDataRole.UserRole
+_RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+
+
+class _RowDelegate(QStyledItemDelegate):
+    """Draws a title, and at the right how long and how old its conversation is."""
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        about, area = str(index.data(_ABOUT)), QRect(option.rect)
+        if isinstance(view := option.widget, QListView):  # an item is as wide as the widest title
+            area.setRight(view.viewport().width() - 4)
+        width = option.fontMetrics.horizontalAdvance(about)
+        option.rect = area.adjusted(0, 0, -width - 24, 0)
+        super().paint(painter, option, index)
+        painter.setPen(QColor(current_theme().colors.muted))
+        painter.drawText(area.adjusted(0, 0, -8, 0), _RIGHT, about)
 
 
 class ImportDialog(OwnDialog):
@@ -27,6 +54,7 @@ class ImportDialog(OwnDialog):
         self.rows = QStandardItemModel(self)
         self.list = QListView()
         self.list.setModel(self.rows)
+        self.list.setItemDelegate(_RowDelegate(self.list))
         self.list.setUniformItemSizes(True)
         self.list.setLayoutMode(QListView.LayoutMode.Batched)
         self.list.setProperty("kind", "rows")
@@ -67,8 +95,8 @@ class ImportDialog(OwnDialog):
             margins=(18, 16, 18, 16),
             on=self,
         )
-        self.setMinimumWidth(480)
-        self.list.setMinimumHeight(220)
+        self.setMinimumWidth(520)
+        self.list.setMinimumHeight(280)
         self._fill()
 
     def accept(self) -> None:
@@ -104,7 +132,9 @@ class ImportDialog(OwnDialog):
         for conversation in self._listed:
             messages = counted(conversation.messages, "message")
             about = f"{messages} · {format_day(conversation.updated_at)}"
-            item = QStandardItem(f"{conversation.title} · {about}")
+            item = QStandardItem(conversation.title)
+            item.setData(about, _ABOUT)
+            item.setAccessibleText(f"{conversation.title}, {about}")
             item.setEditable(False)
             item.setCheckable(True)
             item.setCheckState(Qt.CheckState.Checked)

@@ -301,10 +301,7 @@ QProgressBar { background: $groove; border: none; border-radius: 2px; max-height
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QDialog, QMessageBox { background: $canvas; }
 QLabel#qt_msgbox_label { font-weight: 600; }
-QLabel#qt_msgbox_informativelabel { min-width: 340px; }
-QMessageBox QLabel#qt_msgbox_label, QMessageBox QLabel#qt_msgbox_informativelabel {
-    min-width: 340px; max-width: 460px;
-}
+QLabel#qt_msgbox_label, QLabel#qt_msgbox_informativelabel { min-width: 340px; max-width: 460px; }
 QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
 QPushButton::menu-indicator { image: none; width: 0; }
 QPushButton:focus, QPushButton[kind="link"]:focus, QPushButton[kind="chip"]:focus,

@@ -104,7 +104,8 @@ def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
         return EntryState("resume", text if done else "Paused", "limit", done)
     if entry.local is not None:
         return _local_state(entry.local, library)
-    assert entry.hub is not None
+    if entry.hub is None:  # a download has ended, and the model is not listed yet
+        return EntryState("", "")
     model = entry.hub.model
     return EntryState("" if model.problem else "get", model.problem or _hub_facts(entry.hub))
 

@@ -170,8 +170,9 @@ class HelpPage(DocumentPage):
         """Load a picture of the topic."""
         name = url if isinstance(url, str) else url.toString()
         if self.folder is not None and kind == QTextDocument.ResourceType.ImageResource.value:
-            dark, colors = self.folder / name.replace("-light.", "-dark."), current_theme().colors
-            path = dark if colors.is_dark and dark.is_file() else self.folder / name
+            colors = current_theme().colors
+            mode = "-dark." if colors.is_dark else "-light."
+            path = self.folder / re.sub(r"-(light|dark)\.", mode, name)
             image = picture_from(
                 path, QSizeF(min(_PICTURE_PX, self.viewport().width() - 32), _PICTURE_HEIGHT_PX)
             )

@@ -324,6 +324,10 @@ class OtherWindows(QObject):
                 self._local_server,
                 workspace.memory,
             )
+            switch = dialog.controls["checks_for_updates"]
+            switch.setEnabled(self.updates.look is not None)
+            if self.updates.reason:
+                switch.setToolTip(self.updates.reason)
         if pane:
             dialog.show_pane(pane)
         bring_forward(dialog)

@@ -72,6 +72,7 @@ class ReportDialog(OwnDialog):
         super().__init__("Report a Problem", parent)
         self.text = QPlainTextEdit(_PROMPT + details + "\n")
         self.text.setAccessibleName("Report")
+        self.text.setTabChangesFocus(True)
         self.text.setMinimumHeight(300)
         about = (
             "Complete the report, and copy or save it. It has no key and nothing of your "

@@ -14,6 +14,7 @@ from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.downloads import Download
+from ui.models.model_entries import Entry, EntryState, state_of
 from ui.words import THIS_COMPUTER
 
 REPOSITORY = "makers/demo-model"
@@ -209,3 +210,7 @@ async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card
         await eventually(
             lambda: opened.has(REPOSITORY) and not opened.entry(REPOSITORY).local.found.is_partial
         )
+
+
+async def test_row_of_ended_download_has_no_action_until_listed(opened: OpenedModels) -> None:
+    assert state_of(Entry("a/b"), opened.window.model_library) == EntryState("", "")

@@ -197,12 +197,14 @@ OPENED: dict[str, Open] = {
     "PictureDialog": open_picture,
     "PreferencesDialog": by("others.show_preferences"),
     "ProbeWindow": by("others.show_probe"),
+    "ReportDialog": by("others.report_problem"),
     "ServerForm": open_form,
     "ServerWindow": by("others.show_server"),
     "ShortcutsDialog": by("others.show_shortcuts"),
     "CompareDialog": open_sheet,
     "TemplateWindow": open_template,
     "ToolServersWindow": by("others.show_tool_servers"),
+    "UpdateDialog": by("others.check_for_updates"),
 }
 
 

@@ -27,6 +27,7 @@ def test_help_has_topics_with_pictures_and_the_sections_of_the_guide() -> None:
         for name in re.findall(r"!\[.*?\]\((.*?)\)", topic.text):
             assert topic.folder is not None
             assert (topic.folder / name).is_file()
+            assert (topic.folder / name.replace("-light.", "-dark.")).is_file(), "in the dark"
     assert "Stop sequences" in topics
     assert "What’s New in Fullstop" in topics
     for topic in topics.values():
