@@ -63,7 +63,7 @@ class LoadMeter:
                     loading.add(status.id)
                 elif status.id in loading:
                     loading.discard(status.id)
-                    if status.info is not None and status.is_loaded:
+                    if status.info is not None and not status.message:
                         fields = {"model": status.info.id, "memory_bytes": status.memory_bytes}
                         LOADS.info("loaded: %s", status.info.id, extra={"fields": fields})
                     else:

@@ -227,11 +227,15 @@ def common_chars(text: str, other: str) -> int:
 
 
 def _moved(spans: Sequence[_Span], plain: str, prompt: str) -> Iterator[_Span]:
-    """Yield spans at their places in a prompt whose other text differs, or whose accents do."""
+    """Yield spans at their places in a prompt whose other text differs, or whose characters do.
+
+    Tokenizers compose accents, and SentencePiece's (Gemma) write U+2581 as a space.
+    """
     position = 0
     for start, end, text in spans:
         written = plain[start:end]
-        for form in (written, unicodedata.normalize("NFC", written)):
+        composed = unicodedata.normalize("NFC", written)
+        for form in (written, composed, written.replace("\u2581", " ")):
             if (at := prompt.find(form, position)) >= 0:
                 position = at + len(form)
                 yield at, position, text

@@ -470,6 +470,7 @@ class ModelSlot:
             backend.info = replace(backend.info, id=self.offered.id)
         self.info = backend.info
         self.scheduler = Scheduler(backend, self._context)
+        self.idle.since_s = time.monotonic()
         self._enter(SlotState.READY)
         return backend.info
 

@@ -114,14 +114,19 @@ def test_template_that_refuses_marks_has_no_known_parts() -> None:
     assert prompt.parts == prompt.missing == ()
 
 
-def test_parts_are_found_where_the_tokenizer_composes_accents_or_a_time_differs() -> None:
-    request = GenerationRequest(messages=(Message("user", "A cafe\u0301."), Message("user", "Go?")))
+@pytest.mark.parametrize(
+    ("content", "decoded"),
+    [("A cafe\u0301.", "A caf\u00e9."), ("Is \u2581 a sign?", "Is   a sign?")],
+    ids=["composed", "sentence_piece"],
+)
+def test_parts_are_found_where_the_tokenizer_changes_text(content: str, decoded: str) -> None:
+    request = GenerationRequest(messages=(Message("user", content), Message("user", "Go?")))
 
     def render(request: GenerationRequest) -> str:
         return "12:01 " + " ".join(turn.content for turn in request.messages)
 
-    text = render(request).replace("e\u0301", "\u00e9").replace("12:01", "at 12:02")
+    text = render(request).replace(content, decoded).replace("12:01", "at 12:02")
     prompt = RenderedPrompt(text, 1, request, render)
     found = [text[part.start : part.end] for part in prompt.parts]
-    assert found == ["A caf\u00e9.", "Go?"]
+    assert found == [decoded, "Go?"]
     assert prompt.missing == ()

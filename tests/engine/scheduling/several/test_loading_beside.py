@@ -80,6 +80,18 @@ async def test_a_model_answers_while_another_is_loaded(engine: Engine, held: Hel
     assert held.models.loads == ["here", "slow"]
 
 
+async def test_idle_time_begins_after_the_load(engine: Engine, held: Held) -> None:
+    engine.unload_after(0.5, "slow")
+    loading = asyncio.ensure_future(engine.tokenize("", "slow"))
+    await until(lambda: held.parts > 0)
+    await asyncio.sleep(0.6)
+    held.may_end.set()
+    await loading
+    await asyncio.sleep(0.1)
+    assert state(engine, "slow") == "ready"
+    await until(lambda: state(engine, "slow") == "unloaded")
+
+
 async def test_a_request_that_waits_for_its_model_can_be_cancelled(
     engine: Engine, held: Held
 ) -> None:
