@@ -253,13 +253,13 @@ class ModelSwitcher(Popover):
         self.list.setObjectName("conversation_list")
         self.list.setAccessibleName(f"Models on {THIS_COMPUTER}")
         self.list.setModel(self.rows)
-        self.list.setItemDelegate(RowDelegate(self.list))
+        self.list.setItemDelegate(RowDelegate(self.list, self.field))
         self.list.setUniformItemSizes(True)
         self.list.setMouseTracking(True)
         # The row below the pointer is the current one, so that Return chooses what looks chosen.
         self.list.viewport().setAttribute(Qt.WidgetAttribute.WA_Hover, False)
         self.list.entered.connect(self.list.setCurrentIndex)
-        self.list.setFocusProxy(self.field)  # whose arrow keys move in the list
+        self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.note = label("", "faint", 0.92, is_wrapped=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter
-from PySide6.QtWidgets import QAbstractItemView, QStyledItemDelegate, QStyleOptionViewItem
+from PySide6.QtWidgets import QAbstractItemView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from ui.kit import icons
 from ui.kit.theme import current_theme
@@ -51,9 +51,10 @@ class RowContent:
 class RowDelegate(QStyledItemDelegate):
     """Draws rows of one or two lines."""
 
-    def __init__(self, view: QAbstractItemView) -> None:
+    def __init__(self, view: QAbstractItemView, field: QWidget | None = None) -> None:
+        """Draw the rows of a view; the arrow keys of a ``field`` may move in it, too."""
         super().__init__(view)
-        self._view = view
+        self._view, self._field = view, field
 
     def content(self, index: Index) -> RowContent | None:
         """Return the content that the model has for a row, or else the two lines of its text."""
@@ -81,9 +82,7 @@ class RowDelegate(QStyledItemDelegate):
         area: QRect = option.rect.adjusted(8 + content.inset_px, 1, -8, -1)
         painter.save()
         if content.has_ground:
-            icons.draw_row_ground(
-                painter, area, option.state, colors, has_focus=self._view.hasFocus()
-            )
+            icons.draw_row_ground(painter, area, option.state, colors, has_focus=self._has_focus)
         inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
         small = self._font(0.9, QFont.Weight.Normal)
         if content.subtitle.text:
@@ -97,6 +96,10 @@ class RowDelegate(QStyledItemDelegate):
         inner.setLeft(end + _SIDE_PX)
         self._draw(painter, inner, content.note, small, colors.match)
         painter.restore()
+
+    @property
+    def _has_focus(self) -> bool:
+        return self._view.hasFocus() or (self._field is not None and self._field.hasFocus())
 
     def _font(self, scale: float, weight: QFont.Weight) -> QFont:
         font = QFont(self._view.font())
