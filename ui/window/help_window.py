@@ -227,7 +227,12 @@ class HelpWindow(OwnWindow):
         """List the topics that have all the words, those with a word in their title first."""
         terms = typed.casefold().split()
         found = [t for t in self._all if all(term in t.text.casefold() for term in terms)]
-        found.sort(key=lambda topic: not any(term in topic.title.casefold() for term in terms))
+        found.sort(
+            key=lambda topic: (
+                not any(term in topic.title.casefold() for term in terms),
+                bool(terms) and topic.title == CHANGES,
+            )
+        )
         self.topics.clear()
         for topic in found:
             if topic.title == CHANGES and not terms and self.topics.count():
