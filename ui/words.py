@@ -18,6 +18,7 @@ from engine.errors import (
     QueueFull,
 )
 from engine.files.causes import os_cause
+from engine.library.adapters import ADAPTED
 from engine.stopping.record import StopKind
 from engine.values.events import Finished, Speculation
 from engine.values.figures import acceptance, draft_sources
@@ -130,6 +131,9 @@ UNRECORDED_VERDICT = Verdict("report", "quiet", UNRECORDED)
 
 def display_name(name: str) -> str:
     """Return a model's name for people: ``mlx-community/Qwen3-4B-4bit`` is ``Qwen3 4B``."""
+    model, plus, adapter = name.partition(ADAPTED)
+    if plus:
+        return f"{display_name(model)}{plus}{adapter.rpartition('/')[2]}"
     base = name.rpartition("/")[2]
     short = _MODEL_FORMATS.sub("", base)
     if name in _BUNDLED or (base == name == short and not _PARAMETERS.search(name)):

@@ -15,6 +15,8 @@ from engine.library.weights import check_weights, read_header
 from engine.wording import escaped
 
 ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"
+ADAPTED = " + "
+"""Between the names of a base and of its adapter."""
 _MAX_NAME_CHARS = 200
 # Far beyond what is trained; mlx-lm would reserve memory for any figure.
 _MAX_RANK, _MAX_LAYERS, _MAX_SCALE = 65_536, 65_536, 1e6
@@ -26,9 +28,14 @@ def is_adapter(folder: Path) -> bool:
     return has_config and not os.path.isfile(folder / "config.json")
 
 
+def is_model(folder: Path) -> bool:
+    """Whether a folder holds a model, or an adapter, which stands for one."""
+    return os.path.isfile(folder / "config.json") or is_adapter(folder)
+
+
 def adapted_name(folder: Path, base: Path | None) -> str:
     """Return the name of a folder's model: with its base's for an adapter."""
-    return model_name(folder) if base is None else f"{model_name(base)} + {model_name(folder)}"
+    return model_name(folder) if base is None else model_name(base) + ADAPTED + model_name(folder)
 
 
 def base_name(config: dict[str, Any]) -> str:
@@ -52,6 +59,8 @@ def check_adapter(folder: Path) -> CheckedAdapter:
     weights = folder / ADAPTER_WEIGHTS
     try:
         size = weights.stat().st_size
+    except FileNotFoundError:
+        raise ModelLoadFailed(f"{file_label(weights)} is missing") from None
     except OSError as error:
         raise ModelLoadFailed(f"{file_label(weights)} cannot be read: {os_cause(error)}") from error
     check_weights(weights, size)

@@ -16,11 +16,13 @@ from pathlib import Path
 from engine.errors import EngineError, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.library.adapters import (
+    ADAPTED,
     ADAPTER_CONFIG,
     adapter_problem,
     base_name,
     check_adapter,
     is_adapter,
+    is_model,
 )
 from engine.library.architectures import ASSISTANTS, pairing_of, problem_of, sees
 from engine.library.configuration import architecture_of, bits_of, context_length
@@ -230,7 +232,7 @@ def with_base(
         return replace(adapter, obstacle=adapter.obstacle or f"{missing} choose another base.")
     return replace(
         adapter,
-        name=f"{base.name} + {adapter.name}",
+        name=base.name + ADAPTED + adapter.name,
         base=base.folder,
         architecture=base.architecture,
         context_length=base.context_length,
@@ -260,7 +262,7 @@ def _inside(
 ) -> Iterator[FoundModel]:
     # A folder of models holds model folders, or folders of makers that hold model folders.
     # For text in settings that cannot be a path, ``os.path`` returns False where ``Path`` raises.
-    if os.path.isfile(folder / "config.json") or is_adapter(folder):
+    if is_model(folder):
         model = look_into(folder, origin)
         # A folder with a config.json and no weights belongs to another program.
         if is_named or not model.is_partial:

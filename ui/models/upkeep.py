@@ -133,7 +133,7 @@ class Upkeep(QObject):
         return [
             model
             for model in models
-            if model.origin is Origin.HUGGING_FACE and not model.is_partial
+            if model.origin is Origin.HUGGING_FACE and not (model.is_partial or model.is_adapter)
         ]
 
     async def _check(self, is_requested: bool) -> None:

@@ -115,7 +115,7 @@ def test_damaged_files_of_adapters_are_named(tmp_path: Path, demo_model_path: Pa
     (text / "adapter_config.json").write_text("[1")
     problems = {model.folder: model.problem for model in found(demo_model_path, tmp_path)}
     assert "cut/adapters.safetensors is damaged" in problems[cut]
-    assert "none/adapters.safetensors cannot be read" in problems[none]
+    assert "none/adapters.safetensors is missing" in problems[none]
     assert "text/adapter_config.json is damaged" in problems[text]
 
 

@@ -11,6 +11,7 @@ from tests.ui.driving import eventually
 from tests.ui.models.opened import commands_of, entry_of
 from ui.kit.theme import Theme
 from ui.models.models_window import ModelsWindow
+from ui.words import display_name
 
 
 @pytest.fixture
@@ -57,6 +58,10 @@ async def test_adapters_of_an_added_folder_are_listed_and_answer(
         row = entry_of(models, "alpha + poems")
         await eventually(lambda: "beside its base" in models.entries.state(row).text)
         assert several.window.workspace.models.uses(several.folder / "alpha")
+        several.window.model_library.refresh()
+        await eventually(lambda: not several.window.model_library.is_looking)
+        await eventually(lambda: not several.answering._is_checking)
+        assert not several.answering.state.has_lost_folder
 
 
 async def test_base_of_an_adapter_is_chosen_in_its_menu(
@@ -91,3 +96,18 @@ async def test_base_that_is_gone_is_named(
         found = next(one.found for one in library.local if one.found.name == "poems")
         assert not found.can_be_loaded
         assert "Its base alpha is not among the models" in found.trouble
+
+
+def test_names_of_adapters_are_short() -> None:
+    assert display_name("demo-model + poems") == "Fullstop Demo + poems"
+    assert display_name("mlx-community/Qwen3-4B-4bit + jane/poems") == "Qwen3 4B + poems"
+
+
+async def test_opened_adapter_is_loaded_and_listed(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, trained: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        several.window.choosing_model.open_folder(trained / "poems")
+        await eventually(lambda: several.answering.state.stage == "ready")
+        assert several.answering.state.name == "alpha + poems"
+        await eventually(lambda: "alpha + poems" in names(several))

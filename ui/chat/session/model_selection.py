@@ -1,12 +1,12 @@
 """The model selected for the open conversation, which remembers it. Main thread."""
 
 import asyncio
-import os
 from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
+from engine.library.adapters import is_model
 from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit
 from ui.kit.tasks import finish_tasks, start_task
@@ -168,7 +168,7 @@ class ModelSelection(QObject):
     async def _find(self, conversation: Conversation, choice: ChosenModel) -> None:
         """Look for the model's folder on another thread, where it was and in the library."""
         folder = choice.folder
-        is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
+        is_there = folder is not None and await asyncio.to_thread(is_model, folder)
         state, library = self._state_of(choice), self._library
         answers = state.stage == "ready" and not state.is_idle
         is_known = is_there or answers or library.has_looked
@@ -177,7 +177,7 @@ class ModelSelection(QObject):
         if library.has_looked and not (is_there or answers):
             # The model may have been moved, and an imported conversation has only its name.
             folder = library.folder_named(choice.name)
-            is_there = folder is not None and await asyncio.to_thread(_is_model, folder)
+            is_there = folder is not None and await asyncio.to_thread(is_model, folder)
         self._is_checking = False
         if conversation is not self._conversation or self.choice != choice:
             self._check()
@@ -193,7 +193,3 @@ class ModelSelection(QObject):
             self.changed.emit()
         elif was_missing == is_there:
             self.changed.emit()
-
-
-def _is_model(folder: Path) -> bool:
-    return os.path.isfile(folder / "config.json")
