@@ -10,6 +10,7 @@ import pytest
 from engine.errors import InvalidRequest, MemoryShort
 from engine.inference.backend import Prompt
 from engine.inference.cache.index import MemoryUsage
+from engine.library.length_groups import StepReads
 from engine.library.memory_need import CacheSize, Memory
 from engine.library.model_info import ModelInfo
 from engine.recording.replay import replay
@@ -83,6 +84,16 @@ def test_memory_error_names_field_figures_and_remedy(
 ) -> None:
     found = refused(model_of(tmp_path, CacheSize(1 << 20), 100_000), 10_240 << 20, *choices)
     assert message == (None if found is None else str(found))
+
+
+def test_prompts_of_different_lengths_need_the_sum_of_their_memory(tmp_path: Path) -> None:
+    cache = CacheSize(1 << 20)
+    model = replace(model_of(tmp_path, cache, 100_000), reads=StepReads(100 << 20, cache))
+    uneven = [(8000, 10), (1000, 10), (1000, 10)]
+    assert refused(model, 10_400 << 20, *uneven) is None
+    found = refused(model, 10_000 << 20, *uneven)
+    assert found is not None
+    assert "3 × up to 8,010 tokens need 10.8 GB, 10.5 GB available" in str(found)
 
 
 @pytest.mark.parametrize(

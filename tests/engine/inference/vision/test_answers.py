@@ -20,6 +20,7 @@ from engine.errors import InvalidRequest, PictureUnseen
 from engine.inference.backend import BatchLimits
 from engine.inference.cache import index
 from engine.inference.cache.disk import DiskCache
+from engine.inference.decoding_groups import DecodingGroups
 from engine.inference.mlx_loading import load
 from engine.inference.vision import vision
 from engine.inference.vision.tower import Tower
@@ -85,10 +86,13 @@ def expected(
     return [token for token in tokens if token < special]
 
 
+@pytest.mark.parametrize("are_apart", [False, True])
 @pytest.mark.parametrize("family", ["qwen3_vl", "qwen3_5"])
 async def test_answers_equal_those_of_mlx_vlm_alone_and_together(
-    family: str, tmp_path: Path
+    family: str, are_apart: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if are_apart:  # as beside a long text
+        monkeypatch.setattr(DecodingGroups, "split", lambda _, lengths: range(len(lengths)))
     from mlx_vlm import utils
 
     whole = write_seeing_model(tmp_path, family)
