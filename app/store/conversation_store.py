@@ -24,7 +24,13 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found, passages_of
+from ui.records.passages import (
+    Document,
+    FolderDocument,
+    Found,
+    QuestionVector,
+    passages_of,
+)
 from ui.records.runs import PastRun
 from ui.records.store import EVERYWHERE, MAX_HITS, Hit, Problem, Recovered, SearchFilter
 from ui.words import FileRefused
@@ -187,12 +193,32 @@ class SqliteConversationStore:
         questions: Sequence[str],
         *,
         is_draft: bool = False,
+        vector: QuestionVector | None = None,
     ) -> Found:
         search = (conversation_id, documents, folder_id, questions)
         return await self._read(
-            lambda connection: passages.find_passages(connection, *search, is_draft=is_draft),
+            lambda connection: passages.find_passages(
+                connection, *search, is_draft=is_draft, vector=vector
+            ),
             Found({}, ()),
         )
+
+    async def passages_without_vector(
+        self, conversation_id: str, folder_id: str, model: str, count: int
+    ) -> list[tuple[int, str]]:
+        owners = conversation_id, folder_id
+        return await self._read(
+            lambda connection: passages.passages_without_vector(connection, owners, model, count),
+            [],
+        )
+
+    async def save_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> bool:
+        try:
+            await self._change(lambda connection: passages.save_vectors(connection, model, vectors))
+        except sqlite3.Error as error:
+            _log.error("vectors of passages cannot be saved", exc_info=error)
+            return False
+        return True
 
     async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
         return await self._read(

@@ -9,9 +9,11 @@ indexed one by one, between zero-width spaces, and searched in pairs.
 import logging
 import re
 import sqlite3
+from array import array
 from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import pairwise
+from operator import mul
 from typing import NamedTuple
 from unicodedata import combining, normalize
 
@@ -24,6 +26,7 @@ from ui.records.passages import (
     FolderDocument,
     Found,
     Passage,
+    QuestionVector,
     is_about_all,
     merge_rankings,
     passages_of,
@@ -34,6 +37,8 @@ from ui.records.passages import (
 # The passages of a document have consecutive numbers, a range that FTS5 searches quickly.
 _BITS = 20
 _MAX_FOUND = 500
+# Every passage has a distance to a question; as many are about it as most models have room for.
+_MAX_NEAR = 20
 _MAX_TERMS = 100
 # Shorter words are in too many others; longer texts are no words.
 _COMPOUND_CHARS, _MAX_WORD_CHARS = 5, 64
@@ -56,6 +61,12 @@ _RANK = (
 _COMPOUNDS = (
     "SELECT term FROM passage_vocabulary WHERE length(term) >= ? "
     "AND (instr(term, ?) OR instr(?, term)) ORDER BY length(term) LIMIT 50"
+)
+_VECTORS = "SELECT number, vector FROM passages WHERE number BETWEEN ? AND ? AND embedded_by = ?"
+_WITHOUT_VECTOR = (
+    "SELECT p.number, p.text FROM documents d JOIN passages p "
+    f"ON p.number BETWEEN d.number << {_BITS} AND (d.number + 1 << {_BITS}) - 1 "
+    "WHERE d.owner IN (?, ?) AND p.embedded_by <> ? LIMIT ?"
 )
 _PASSAGE = "SELECT number, text, page, last_page, heading FROM passages WHERE number = ?"
 
@@ -93,6 +104,7 @@ def find_passages(
     questions: Sequence[str],
     *,
     is_draft: bool = False,
+    vector: QuestionVector | None = None,
 ) -> Found:
     """Return the passages about questions, the present one last, in a conversation's documents.
 
@@ -100,7 +112,7 @@ def find_passages(
     of its folder are searched, too. A damaged index is rebuilt; if the file cannot be used, as on a
     full disk, the conversation's documents are searched in memory.
     """
-    search = (conversation_id, documents, folder_id, questions, is_draft)
+    search = (conversation_id, documents, folder_id, questions, is_draft, vector)
     try:
         try:
             return _find(connection, *search)
@@ -124,6 +136,7 @@ def _find(
     folder_id: str,
     questions: Sequence[str],
     is_draft: bool,
+    vector: QuestionVector | None,
 ) -> Found:
     _index(connection, conversation_id, documents, keeps_others=is_draft)
     known = connection.execute(_SEARCHED, (conversation_id, folder_id, folder_id))
@@ -136,6 +149,8 @@ def _find(
         rankings = [_rank(connection, searched, questions[-1:])]
         if len(questions) > 1:  # such as "and in 2023?"
             rankings.append(_rank(connection, searched, questions))
+        if vector is not None:
+            rankings.append(_near(connection, searched, vector))
         numbers = merge_rankings(rankings)
     is_spread = not numbers
     if is_spread:
@@ -246,6 +261,35 @@ def _rank(
             rows = connection.execute(_RANK, (query, *document.range, _MAX_FOUND))
             found += ((score, number) for number, score in rows)
     return [number for _, number in sorted(found)]
+
+
+def _near(
+    connection: sqlite3.Connection, documents: Sequence[_Indexed], question: QuestionVector
+) -> list[int]:
+    """Return the numbers of the passages whose vectors are nearest to a question's."""
+    asked = array("f", question.vector)
+    near: list[tuple[float, int]] = []
+    for document in documents:
+        for number, stored in connection.execute(_VECTORS, (*document.range, question.model)):
+            if len(stored) == len(question.vector):
+                near.append((-sum(map(mul, asked, array("f", stored))), number))
+    return [number for _, number in sorted(near)[:_MAX_NEAR]]
+
+
+def passages_without_vector(
+    connection: sqlite3.Connection, owners: tuple[str, str], model: str, count: int
+) -> list[tuple[int, str]]:
+    """Return the numbers and texts of some passages that have no vector of a model yet."""
+    rows = connection.execute(_WITHOUT_VECTOR, (*owners, model, count))
+    return [(number, text.replace(_APART, "")) for number, text in rows]
+
+
+def save_vectors(
+    connection: sqlite3.Connection, model: str, vectors: Iterable[tuple[int, bytes]]
+) -> None:
+    """Save the vectors of passages, by their numbers."""
+    rows = ((model, vector, number) for number, vector in vectors)
+    connection.executemany("UPDATE passages SET embedded_by = ?, vector = ? WHERE number = ?", rows)
 
 
 def _terms(question: str) -> list[str]:

@@ -16,7 +16,7 @@ said           full-text index of the texts of messages, but for running answers
 works          view of the reasoning, and of the tool calls with their results, within ``run``
 worked         full-text index of ``works``
 documents      texts that are searched: of a conversation (derived from its messages) or of a folder
-passages       their passages; ``vector``: that of the model ``embedded_by``, if it was loaded
+passages       their passages; ``vector``: that of the model ``embedded_by``
 passage_words  full-text index of the passages
 imports        unused since an earlier version
 =============  ====================================================================================
@@ -173,7 +173,6 @@ CREATE TABLE documents (
     name TEXT NOT NULL,
     passages INTEGER NOT NULL,
     remark TEXT NOT NULL DEFAULT '',
-    embedded_by TEXT NOT NULL DEFAULT '',
     UNIQUE (owner, id)
 ) STRICT;
 CREATE TABLE passages (
@@ -182,6 +181,7 @@ CREATE TABLE passages (
     last_page INTEGER NOT NULL,
     heading TEXT NOT NULL,
     text TEXT NOT NULL,
+    embedded_by TEXT NOT NULL DEFAULT '',
     vector BLOB
 ) STRICT;
 CREATE VIRTUAL TABLE passage_words USING fts5(

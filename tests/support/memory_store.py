@@ -11,7 +11,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found
+from ui.records.passages import Document, FolderDocument, Found, QuestionVector
 from ui.records.runs import PastRun
 from ui.records.store import (
     EVERYWHERE,
@@ -83,10 +83,19 @@ class MemoryConversationStore:
         questions: Sequence[str],
         *,
         is_draft: bool = False,
+        vector: QuestionVector | None = None,
     ) -> Found:
         with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
             migrate(connection)
             return find_passages(connection, conversation_id, documents, folder_id, questions)
+
+    async def passages_without_vector(
+        self, conversation_id: str, folder_id: str, model: str, count: int
+    ) -> list[tuple[int, str]]:
+        return []
+
+    async def save_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> bool:
+        return True
 
     async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
         return []

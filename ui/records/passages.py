@@ -155,6 +155,14 @@ class Found:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class QuestionVector:
+    """A question as the vector (32-bit numbers) of an embedding model."""
+
+    model: str
+    vector: bytes
+
+
 # Returns the passages of documents that are about questions, the present one last.
 FindPassages = Callable[[Sequence[Document], Sequence[str]], Awaitable[Found]]
 

@@ -13,7 +13,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found
+from ui.records.passages import Document, FolderDocument, Found, QuestionVector
 from ui.records.runs import PastRun
 from ui.records.titles import plain_line
 
@@ -201,8 +201,17 @@ class ConversationStore(Protocol):
         questions: Sequence[str],
         *,
         is_draft: bool = False,
+        vector: QuestionVector | None = None,
     ) -> Found:
         """Return the passages about questions in documents of a conversation and of its folder."""
+
+    async def passages_without_vector(
+        self, conversation_id: str, folder_id: str, model: str, count: int
+    ) -> list[tuple[int, str]]:
+        """Return the numbers and texts of some passages that have no vector of a model yet."""
+
+    async def save_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> bool:
+        """Save the vectors of passages, by their numbers; return whether that was possible."""
 
     async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
         """Return the documents that are searched for the conversations of a folder."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import sqlite3
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -9,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from app.store.conversation_store import open_store
-from app.store.passages import find_passages
+from app.store.passages import find_passages, passages_without_vector, save_vectors
 from app.store.schema import migrate
 from tests.support.outside.manual import QUESTIONS, manual_pages, plain
 from ui.records.attachments import Attachment, text_of_pages
 from ui.records.conversations import Conversation
 from ui.records.messages import question
-from ui.records.passages import Document, Found, fitting_excerpts, passages_of
+from ui.records.passages import Document, Found, QuestionVector, fitting_excerpts, passages_of
 
 PAGES = manual_pages()
 MANUAL = Document("manual.pdf", text_of_pages(PAGES, 1, len(PAGES)), first_page=1)
@@ -197,3 +198,26 @@ async def test_passages_go_with_messages_drafts_and_conversations(tmp_path: Path
     store = await open_store(tmp_path / "c.db")
     assert await count() == 0
     await store.aclose()
+
+
+def test_vectors_find_passages_without_common_words(connection: sqlite3.Connection) -> None:
+    places = ("# Meals\n\nBread and soup.", "# Animals\n\nDogs bark.", "# Stars\n\nMars is red.")
+    text = "\n\n".join(f"{place} {'Filler text. ' * 100}" for place in places)
+    document = Document("d.txt", text)
+    find(connection, [document], "x")
+    missing = sorted(passages_without_vector(connection, ("c", ""), "embedder", 99))
+    assert len(missing) == 3
+    directions = array("f", [1, 0]), array("f", [0, 1]), array("f", [0.6, 0.8])
+    vectors = [(n, v.tobytes()) for (n, _), v in zip(missing, directions, strict=True)]
+    save_vectors(connection, "embedder", vectors)
+    assert not passages_without_vector(connection, ("c", ""), "embedder", 99)
+    assert len(passages_without_vector(connection, ("c", ""), "other", 99)) == 3
+
+    def near(model: str, *numbers: float) -> Found:
+        vector = QuestionVector(model, array("f", numbers).tobytes())
+        return find_passages(connection, "c", [document], "", ["zoology?"], vector=vector)
+
+    assert "Dogs bark" in first_text(near("embedder", 0.1, 0.9))
+    assert not near("embedder", 0.1, 0.9).is_spread
+    assert near("other", 0.1, 0.9).is_spread
+    assert near("embedder", 0.1).is_spread, "of another length, as after a change of the model"

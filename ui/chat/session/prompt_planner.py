@@ -4,20 +4,29 @@ Main thread.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
 from dataclasses import replace
 
 from engine import Engine
+from engine.errors import EngineError
 from engine.library.model_info import ModelInfo
+from engine.library.purpose import purpose_of
+from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
+from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FindPassages, Found
+from ui.records.passages import Document, FindPassages, Found, QuestionVector
 from ui.records.pictures import NO_PICTURES, Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
 from ui.records.requests import fitted, prompt_messages, sent_messages, system_texts_of
 from ui.records.runs import LeftOut
 from ui.records.store import ConversationStore
+
+# Passages that become vectors together, between which the engine does other work.
+_TOGETHER = 16
+_EMBEDDING = "embed passages"
 
 
 class PromptPlanner:
@@ -81,11 +90,11 @@ class PromptPlanner:
             self.when_full_of(conversation),
             before,
             uncut,
-            self._search_of(conversation, message, is_draft=is_draft),
+            self.search_of(conversation, message, is_draft=is_draft),
         )
         return fit, make
 
-    def _search_of(
+    def search_of(
         self, conversation: Conversation, message: ConversationMessage, *, is_draft: bool
     ) -> FindPassages | None:
         """Return the search for passages; None if there is nothing to search."""
@@ -97,8 +106,41 @@ class PromptPlanner:
         async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
             if is_draft and not (documents or folder_id):
                 return Found({}, ())
-            return await self._store.find_passages(
-                conversation.id, documents, folder_id, questions, is_draft=is_draft
-            )
+            search = (conversation.id, documents, folder_id, questions)
+            model = None if is_draft else self._embedding_model()
+            if model is None or not questions:
+                return await self._store.find_passages(*search, is_draft=is_draft)
+            vector = None
+            with contextlib.suppress(EngineError):
+                [numbers] = await self._vectors(model, questions[-1:])
+                vector = QuestionVector(model, numbers)
+            found = await self._store.find_passages(*search, vector=vector)
+            # Their words are enough until all have vectors, which may take minutes.
+            restart_task(self, self._embed(conversation.id, folder_id, model), _EMBEDDING)
+            return found
 
         return find
+
+    def _embedding_model(self) -> str | None:
+        """Return the name of a loaded embedding model."""
+        models = (model for model in self._engine.models if model.is_loaded)
+        return next((m.id for m in models if purpose_of(m.folder, "") == "embeddings"), None)
+
+    async def _vectors(self, model: str, texts: Sequence[str]) -> list[bytes]:
+        request = EmbeddingRequest(tuple(texts), truncates=True, model=model)
+        return [vector.tobytes() for vector in (await self._engine.embed(request)).vectors]
+
+    async def _embed(self, conversation_id: str, folder_id: str, model: str) -> None:
+        """Give all passages of a conversation's documents vectors."""
+        owners = conversation_id, folder_id
+        with contextlib.suppress(EngineError):  # such as a model that is unloaded
+            while missing := await self._store.passages_without_vector(*owners, model, _TOGETHER):
+                vectors = await self._vectors(model, [text for _, text in missing])
+                numbers = [number for number, _ in missing]
+                if not await self._store.save_vectors(model, [*zip(numbers, vectors, strict=True)]):
+                    return
+
+    async def finish(self) -> None:
+        """End the embedding of passages."""
+        cancel_tasks(self, _EMBEDDING)
+        await finish_tasks(self)

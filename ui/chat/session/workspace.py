@@ -396,6 +396,7 @@ class Workspace(QObject):
         await finish_tasks(self)
         await self.search.finish()
         await self.meter.finish()
+        await self.context.planner.finish()
         self.files.transfers.cancel_imports()
         await self.files.finish()
         await self.presets.finish()
