@@ -280,7 +280,7 @@ class MainMenus(QObject):
                 ("Ctrl+'",),
                 lambda: bool(handling.selection.strip()),
             ),
-            Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",)),
+            Command("&Edit Last Message", chat.edit_last_question, ("Ctrl+E",), self._has_messages),
             Command(
                 "&Pin Message",
                 handling.pin_message,
@@ -343,7 +343,9 @@ class MainMenus(QObject):
                 lambda: self._has_version(1),
             ),
             None,
-            Command("Scroll to &Bottom", chat.column.jump_to_latest, ("Ctrl+J",)),
+            Command(
+                "Scroll to &Bottom", chat.column.jump_to_latest, ("Ctrl+J",), self._has_messages
+            ),
         ]
 
     def _stop_selection(self) -> StopSelection | None:
@@ -480,6 +482,9 @@ class MainMenus(QObject):
     def _has_any(self) -> bool:
         conversations = self._workspace.conversations
         return len(conversations.every()) > 1 or self._workspace.current.conversation.has_messages
+
+    def _has_messages(self) -> bool:
+        return self._workspace.current.conversation.has_messages
 
     def _has_theme(self, mode: str) -> bool:
         return self._window.preferences.now.theme == mode
