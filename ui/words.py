@@ -275,14 +275,14 @@ def _character(escape: re.Match[str]) -> str:
 
 
 def draft_summary(speculation: Speculation, output_tokens: int) -> str:
-    """Return in sentences what guessing did for an answer."""
+    """Return in sentences what drafting did for an answer."""
     if not speculation.passes:
-        return "No tokens were guessed: each of them took a pass of its own."
+        return "No draft tokens: each token took a pass of its own."
     parts = []
     if speculation.guessed:
         passes = counted(speculation.passes, "pass", "passes")
         parts.append(
-            f"Guesses were checked in {passes}: the model confirmed {acceptance(speculation)}."
+            f"Draft tokens were verified in {passes}: {acceptance(speculation)} were accepted."
         )
     if given := draft_sources(speculation):
         parts.append(f"They came from {given}.")
@@ -294,7 +294,7 @@ def draft_summary(speculation: Speculation, output_tokens: int) -> str:
     if predicted:
         parts.append(
             f"Of {counted(predicted, 'token')} of the request’s prediction, "
-            f"{speculation.prediction_accepted:,} were confirmed."
+            f"{speculation.prediction_accepted:,} were accepted."
         )
     saved = speculation.accepted + speculation.forced
     if saved:

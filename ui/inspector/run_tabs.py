@@ -114,13 +114,13 @@ def phase_bars(run_phases: list[RunPhase]) -> Html:
             cellspacing=0,
             bgcolor=colors.bubble,
         )
-        note = paragraph(colored(phase.note, colors.muted), style="margin:2px 0 8px 0")
-        padding = "padding:2px 12px 2px 0"
+        note = paragraph(colored(phase.note, colors.muted), style="margin:2px 0 0 0")
+        padding = "padding:2px 12px 12px 0"
         rows.append(
             [
                 cell(phase.name, style=padding, width="20%"),
-                cell(bar, note, width="65%"),
-                cell(code(seconds(phase.took_s)), style="padding:2px 0 2px 12px", width="15%"),
+                cell(bar, note, style="padding:2px 0 12px 0", width="65%"),
+                cell(code(seconds(phase.took_s)), style="padding:2px 0 12px 12px", width="15%"),
             ]
         )
     return table(rows, width="100%")
