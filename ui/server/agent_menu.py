@@ -9,10 +9,11 @@ from PySide6.QtWidgets import QWidget
 
 from engine.library.model_info import ModelInfo
 from ui.kit.commands import Command, Entry
-from ui.kit.dialogs import show_error, show_message
+from ui.kit.dialogs import confirm, show_error, show_message
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.preferences import API_KEY_VARIABLE
 from ui.server.local_server import LocalServerState
+from ui.server.server_switch import free_port
 
 
 class AgentLines(Protocol):
@@ -76,7 +77,21 @@ class AgentMenu(QObject):
         elif not switch.is_requested:
             self._pending_agent = ""
             if switch.stage == "failed":
-                show_error(self._parent, "The server could not be started.", switch.message)
+                self._show_failure(agent)
+
+    def _show_failure(self, agent: str) -> None:
+        switch, failure = self._server.switch, "The server could not be started."
+        if not switch.is_port_taken:
+            show_error(self._parent, failure, switch.message)
+            return
+        port = free_port(self._server.preferences.now.server.port)
+
+        def start() -> None:
+            self._server.start_at(port)
+            self.copy(agent)
+
+        answers = [Command(f"Use Port {port}", start)]
+        confirm(self._parent, failure, switch.message, answers=answers, is_warning=True)
 
     def _copy_now(self, agent: str, url: str) -> None:
         model, title = self._model(), self._titles[agent]

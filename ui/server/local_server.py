@@ -143,6 +143,11 @@ class LocalServerState(QObject):
         await self.switch.finish()
         await self.key.finish()
 
+    def start_at(self, port: int) -> None:
+        """Start the server at another port, which is kept."""
+        self.preferences.change_value("server.port", port)
+        self.switch.turn(True)
+
     def _remember(self) -> None:
         # Only what the user wants is remembered: not that a port was taken today.
         switch = self.switch

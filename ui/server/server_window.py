@@ -391,9 +391,7 @@ class ServerWindow(OwnWindow):
             )
 
     def _use_other_port(self) -> None:
-        port = int(self.other_port.text().rpartition(" ")[2])
-        self._server.preferences.change_value("server.port", port)
-        self._server.switch.turn(True)
+        self._server.start_at(int(self.other_port.text().rpartition(" ")[2]))
 
     def _show_problem(self, problem: str) -> None:
         show_text(self.notice, problem)

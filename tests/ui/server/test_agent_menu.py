@@ -106,5 +106,7 @@ async def test_without_a_model_or_a_server_nothing_is_copied(theme: Theme, paren
     taken.copy("claude")
     await eventually(lambda: len(said(parent)) == 2)
     assert "The server could not be started." in said(parent)[1]
+    buttons = [each.text() for each in parent.findChildren(QMessageBox)[1].buttons()]
+    assert any(text.startswith("Use Port ") for text in buttons) == server.switch.is_port_taken
     await server.switch.finish()
     assert copied_text() == ""
