@@ -18,8 +18,8 @@ from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from app.store.database import is_damage
-from app.store.schema import migrate
-from app.store.statements import transaction
+from app.store.schema import PASSAGE_BITS, migrate
+from app.store.statements import ADD_PASSAGE, transaction
 from ui.records.passages import (
     CJK,
     Document,
@@ -34,8 +34,6 @@ from ui.records.passages import (
     words_of,
 )
 
-# The passages of a document have consecutive numbers, a range that FTS5 searches quickly.
-_BITS = 20
 _MAX_FOUND = 500
 # Every passage has a distance to a question; as many are about it as most models have room for.
 _MAX_NEAR = 20
@@ -47,7 +45,6 @@ _SEPARATED = re.compile(f"([{CJK}])")
 
 _KNOWN = "SELECT id FROM documents WHERE owner = ?"
 _ADD_DOCUMENT = "INSERT INTO documents(owner, id, name, passages, remark) VALUES (?, ?, ?, ?, ?)"
-_ADD_PASSAGE = "INSERT INTO passages(number, page, last_page, heading, text) VALUES (?, ?, ?, ?, ?)"
 _SEARCHED = (
     "SELECT number, id, name, passages, owner FROM documents "
     "WHERE owner IN (?, ?) AND passages > 0 "
@@ -65,7 +62,7 @@ _COMPOUNDS = (
 _VECTORS = "SELECT number, vector FROM passages WHERE number BETWEEN ? AND ? AND embedded_by = ?"
 _WITHOUT_VECTOR = (
     "SELECT p.number, p.text FROM documents d JOIN passages p "
-    f"ON p.number BETWEEN d.number << {_BITS} AND (d.number + 1 << {_BITS}) - 1 "
+    f"ON p.number BETWEEN d.number << {PASSAGE_BITS} AND (d.number + 1 << {PASSAGE_BITS}) - 1 "
     "WHERE d.owner IN (?, ?) AND p.embedded_by <> ? LIMIT ?"
 )
 _PASSAGE = "SELECT number, text, page, last_page, heading FROM passages WHERE number = ?"
@@ -93,7 +90,7 @@ class _Indexed(NamedTuple):
 
     @property
     def range(self) -> tuple[int, int]:
-        return self.number << _BITS, (self.number + 1 << _BITS) - 1
+        return self.number << PASSAGE_BITS, (self.number + 1 << PASSAGE_BITS) - 1
 
 
 def find_passages(
@@ -162,7 +159,7 @@ def _find(
         numbers = merge_rankings(orders)
     owners = {document.number: document.id for document in searched}
     rows = (connection.execute(_PASSAGE, (number,)) for number in numbers[:_MAX_FOUND])
-    ranked = [(owners[row[0] >> _BITS], _passage(*row)) for cursor in rows for row in cursor]
+    ranked = [(owners[row[0] >> PASSAGE_BITS], _passage(*row)) for cursor in rows for row in cursor]
     totals = {(document.id, document.name): document.passages for document in searched}
     return Found(totals, ranked, is_spread)
 
@@ -203,7 +200,7 @@ def add_passages(connection: sqlite3.Connection, document: int, passages: Iterab
     """Add passages to a document; return their count."""
     rows = (
         (
-            (document << _BITS) + passage.number,
+            (document << PASSAGE_BITS) + passage.number,
             passage.page,
             passage.last_page,
             _separated(passage.heading),
@@ -211,7 +208,7 @@ def add_passages(connection: sqlite3.Connection, document: int, passages: Iterab
         )
         for passage in passages
     )
-    return connection.executemany(_ADD_PASSAGE, rows).rowcount
+    return connection.executemany(ADD_PASSAGE, rows).rowcount
 
 
 def end_document(connection: sqlite3.Connection, number: int, passages: int) -> None:
@@ -231,7 +228,7 @@ def _separated(text: str) -> str:
 
 def _passage(number: int, text: str, page: int, last_page: int, heading: str) -> Passage:
     heading, text = heading.replace(_APART, ""), text.replace(_APART, "")
-    return Passage(number & (1 << _BITS) - 1, text, page, last_page, heading)
+    return Passage(number & (1 << PASSAGE_BITS) - 1, text, page, last_page, heading)
 
 
 def _rank(

@@ -13,8 +13,10 @@ from typing import Any
 from app.store.database import COMPANIONS, decode_text
 from app.store.rows import (
     ATTACHED,
+    DOCUMENTS,
     FACTS,
     FOLDERS,
+    PASSAGES,
     PRESETS,
     ConversationRow,
     MessageRow,
@@ -83,7 +85,15 @@ class _Reader:
         folders = list(self._named("folders", FOLDERS))
         conversations = list(self._conversations.values())
         facts = [fact_row(fact) for fact in self._facts()]
-        return RecoveredRows(conversations, attached, messages, presets, folders, facts)
+        documents = self._typed("documents", DOCUMENTS, (int, str, str, str, str))
+        of_folders = {identity for identity, _ in folders}
+        documents = [row for row in documents if row[1] in of_folders]
+        passages: list[Row] = []
+        if documents:
+            passages = self._typed("passages", PASSAGES, (int, int, int, str, str))
+        return RecoveredRows(
+            conversations, attached, messages, presets, folders, facts, documents, passages
+        )
 
     def _take_conversation(self, row: ConversationRow, *, is_deleted: bool) -> None:
         if not self._is_valid(_is_text(row.id)):
@@ -149,6 +159,13 @@ class _Reader:
         for row in self._rows(table, columns):
             if self._is_valid(_is_text(row[0]) and isinstance(row[1], str)):
                 yield row[0], row[1]
+
+    def _typed(self, table: str, columns: Sequence[str], types: Sequence[type]) -> list[Row]:
+        return [
+            row
+            for row in self._rows(table, columns)
+            if self._is_valid(all(map(isinstance, row, types)))
+        ]
 
     def _facts(self) -> Iterator[Fact]:
         for row in self._rows("facts", FACTS):

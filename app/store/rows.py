@@ -47,6 +47,8 @@ _NAMELESS_FOLDER = "Folder"
 ATTACHED = ("conversation_id", "content")  # unsent files and messages
 PRESETS = ("name", "content")
 FOLDERS = ("id", "content")
+DOCUMENTS = ("number", "owner", "id", "name", "remark")
+PASSAGES = ("number", "page", "last_page", "heading", "text")
 FACTS = ("id", "text", "created_at", "conversation_id")
 Pair = tuple[str, str]
 FactRow = tuple[str, str, float, str]
@@ -92,6 +94,8 @@ class RecoveredRows(NamedTuple):
     presets: Sequence[Pair] = ()
     folders: Sequence[Pair] = ()
     facts: Sequence[FactRow] = ()
+    documents: Sequence[tuple[Any, ...]] = ()  # of folders
+    passages: Sequence[tuple[Any, ...]] = ()
 
 
 def message_row(conversation: Conversation, message: ConversationMessage) -> MessageRow:

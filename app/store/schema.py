@@ -163,8 +163,10 @@ CREATE TABLE facts (
 ) STRICT;
 """
 
-# Passages of a document have the numbers from its own, shifted left by 20 bits, on. The text is
-# prepared for the index: app/store/passages.py.
+PASSAGE_BITS = 20
+"""Passages of a document have the numbers from its own on, shifted left: a range."""
+
+# The text is prepared for the index: app/store/passages.py.
 _DOCUMENTS = """
 CREATE TABLE documents (
     number INTEGER PRIMARY KEY,

@@ -3,9 +3,11 @@
 import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from app.store import rows
 from app.store.rows import ConversationRow, MessageRow, RecoveredRows
+from app.store.schema import PASSAGE_BITS
 from ui.records.attachments import KEPT_NOTE
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
@@ -51,6 +53,8 @@ _ADD_CONVERSATION = _inserting("conversations", ConversationRow._fields, "INSERT
 _ADD_ATTACHED = _inserting("attached", rows.ATTACHED, "INSERT OR IGNORE")
 _ADD_MESSAGE = _inserting("messages", MessageRow._fields, "INSERT OR IGNORE")
 _ADD_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR IGNORE")
+ADD_PASSAGE = _inserting("passages", rows.PASSAGES)
+_ADD_DOCUMENT = _inserting("documents", (*rows.DOCUMENTS[1:], "passages"), "INSERT OR IGNORE")
 _ADD_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR IGNORE")
 _ADD_FACT = f"INSERT OR IGNORE INTO {_INSERT_FACT}"
 
@@ -172,7 +176,22 @@ def merge(
         connection.executemany(_ADD_PRESET, recovered.presets)
         connection.executemany(_ADD_FOLDER, recovered.folders)
         connection.executemany(_ADD_FACT, recovered.facts)
+        _add_documents(connection, recovered)
     return max(shown, 0) + max(new, 0), max(new_messages, 0)
+
+
+def _add_documents(connection: sqlite3.Connection, recovered: RecoveredRows) -> None:
+    """Add the documents of folders that are not here, with their passages."""
+    passages: dict[int, list[tuple[Any, ...]]] = {}
+    for row in recovered.passages:
+        passages.setdefault(row[0] >> PASSAGE_BITS, []).append(row)
+    for number, *facts in recovered.documents:
+        own = passages.get(number, ())
+        added = connection.execute(_ADD_DOCUMENT, (*facts, len(own)))
+        if added.rowcount > 0 and added.lastrowid is not None:
+            first = added.lastrowid - number << PASSAGE_BITS
+            moved = ((first + row[0], *row[1:]) for row in own)
+            connection.executemany(ADD_PASSAGE, moved)
 
 
 def picture_files(connection: sqlite3.Connection) -> set[str]:

@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from app.store import recovery
+from app.store.conversation_store import open_store
 from app.store.rows import ConversationRow
 from tests.app.store.conftest import BAD_SCHEMA, changed, keep, opened, recovered, write
 from tests.support.answers.said import conversation
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
+from ui.records.passages import Document
 from ui.records.store import Recovered
 
 
@@ -178,3 +180,24 @@ async def test_damaged_folder_has_no_memory(path: Path) -> None:
     changed(path, "UPDATE folders SET content = '{'")
     async with opened(path) as store:
         assert [one.has_memory for one in store.folders()] == [False, False]
+
+
+async def test_recovery_of_folder_documents(path: Path) -> None:
+    folder = ConversationFolder("Law")
+    store = await open_store(path)
+    store.save_folder(folder)
+    await store.add_document(folder.id, Document("a.txt", "A quince."), "short", lambda _: None)
+    await store.find_passages("c", [Document("b.txt", "A medlar.")], "", ["medlar"])
+    await store.aclose()
+    damaged = path.with_name("damaged.db")
+    path.rename(damaged)
+    store = await open_store(path)
+    await store.add_document("x", Document("other.txt", "A pear."), "", lambda _: None)
+    for _ in range(2):
+        await store.recover(damaged)
+        [document] = await store.folder_documents(folder.id)
+        assert (document.name, document.passages, document.remark) == ("a.txt", 1, "short")
+        found = await store.find_passages("c", [], folder.id, ["quince"])
+        assert [passage.text for _, passage in found.ranked] == ["A quince."]
+        assert not (await store.find_passages("c", [], folder.id, ["medlar"])).ranked
+    await store.aclose()
