@@ -19,6 +19,7 @@ from engine.values.request import (
 )
 from ui.records.attachments import with_attachments, without_kept_files
 from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.facts import Fact, facts_block, remembered
 from ui.records.messages import ConversationMessage
 from ui.records.pictures import NO_PICTURES, Pictures
 from ui.records.runs import NO_CHANGE, ForkOrigin, Run, StopChange, recorded_run
@@ -134,15 +135,22 @@ def request_for(
     begun: str = "",
     change: StopChange = NO_CHANGE,
     pictures: Pictures = NO_PICTURES,
-    facts: str = "",
+    facts: Iterable[Fact] = (),
 ) -> GenerationRequest:
-    """Return the request that answers a question of a conversation; ``facts`` are kept ones."""
+    """Return the request that answers a question of a conversation.
+
+    The kept facts that its own calls show are not repeated: a fact that a call adds would change
+    the beginning of the prompt, which is cached.
+    """
     settings = conversation.settings
     sent = sent_messages(conversation, question)
+    results = (result for each in sent if each.run is not None for result in each.run.results)
+    shown = set(map(remembered, results))
+    block = facts_block(fact for fact in facts if (fact.id, fact.text) not in shown)
     return fitted(
         GenerationRequest(
             messages=prompt_messages(
-                sent, (settings.system_prompt, facts), begun, pictures=pictures
+                sent, (settings.system_prompt, block), begun, pictures=pictures
             ),
             sampling=settings.sampling,
             stops=stop_rules(conversation, None, change),

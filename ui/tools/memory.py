@@ -21,7 +21,6 @@ from ui.records.facts import (
     Fact,
     as_data,
     fact_text,
-    facts_block,
     remembered_text,
     visible_line,
 )
@@ -105,17 +104,10 @@ class Memory(QObject):
         off = (each.name for each in self._folders() if each.id == inside and not each.has_memory)
         return next(off, "")
 
-    def is_used(self, conversation: Conversation) -> bool:
-        return MEMORY_SERVER in conversation.tools.servers and not self.folder_without(conversation)
-
-    def block(self, conversation: Conversation) -> str:
-        """Return the facts for a conversation's prompt, without those that it has kept itself.
-
-        These are in its calls; added to the block, they would change the beginning of its prompt.
-        """
-        if not self.is_used(conversation):
-            return ""
-        return facts_block(fact for fact in self._facts if fact.conversation_id != conversation.id)
+    def facts_for(self, conversation: Conversation) -> tuple[Fact, ...]:
+        """Return the facts for a conversation's prompt; none where the memory is off."""
+        is_on = MEMORY_SERVER in conversation.tools.servers
+        return self._facts if is_on and not self.folder_without(conversation) else ()
 
     # -- changes ---------------------------------------------------------------------------
 
@@ -145,17 +137,18 @@ class Memory(QObject):
         count = len(self._facts) - len(kept)
         self._change(kept, f"Delete {'Fact' if count == 1 else f'{count} Facts'}")
 
-    def take_new(self, facts: Iterable[Fact]) -> int:
-        """Keep the facts of a file that are not here, as far as there is room; return how many."""
+    def take_new(self, facts: Iterable[Fact]) -> tuple[list[Fact], int]:
+        """Keep the facts of a file that are not here; return them, and how many did not fit."""
         known = {fact.id for fact in self._facts} | {each.text.casefold() for each in self._facts}
         new: list[Fact] = []
         for fact in facts:
             keys = {fact.id, fact.text.casefold()}
-            if not keys & known and len(self._facts) + len(new) < MAX_FACTS:
+            if not keys & known:
                 new.append(fact)
                 known |= keys
-        self._change((*self._facts, *new), "Import Facts")
-        return len(new)
+        kept = new[: max(0, MAX_FACTS - len(self._facts))]
+        self._change((*self._facts, *kept), "Import Facts")
+        return kept, len(new) - len(kept)
 
     def take_found(self, facts: Iterable[Fact]) -> None:
         """Show the facts that the store found later; they are saved already."""

@@ -1,6 +1,5 @@
 """The page of Settings that edits the kept facts. Main thread."""
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -21,7 +20,8 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import Index
 from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task, write_file
-from ui.records.facts import MAX_FACTS, Fact, fact_values
+from ui.records.exchange.archive import ARCHIVE_BEGIN, archive_end
+from ui.records.facts import MAX_FACTS, Fact
 from ui.records.store import matches, query_terms
 from ui.tools.memory import Memory
 from ui.words import FileRefused
@@ -45,9 +45,8 @@ def facts_markdown(facts: Sequence[Fact]) -> str:
 
 
 def facts_json(facts: Sequence[Fact]) -> str:
-    """Return facts as the text of a JSON file."""
-    values = [fact_values(fact) for fact in facts]
-    return json.dumps({"fullstop_facts": 1, "facts": values}, ensure_ascii=False, indent=1) + "\n"
+    """Return facts as the text of an archive, which can be imported."""
+    return ARCHIVE_BEGIN + archive_end(facts=facts)
 
 
 class _Facts(TableModel):

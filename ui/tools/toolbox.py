@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from engine.values.request import Tool
 from ui.preferences_state import PreferencesState
 from ui.records.conversations import Conversation
-from ui.records.facts import MEMORY_SERVER
+from ui.records.facts import MEMORY_SERVER, Fact
 from ui.records.tool_choice import ToolsInUse, approval_of, enabled_tools, engine_tools
 from ui.records.tool_servers import (
     OnProgress,
@@ -71,9 +71,9 @@ class Toolbox(QObject):
             return conversation.tools.with_server(MEMORY_SERVER, is_on=False)
         return conversation.tools
 
-    def facts_for(self, conversation: Conversation) -> str:
-        """Return the kept facts as a system text; empty where they are not used."""
-        return "" if self.memory is None else self.memory.block(conversation)
+    def facts_for(self, conversation: Conversation) -> tuple[Fact, ...]:
+        """Return the kept facts; none where they are not used."""
+        return () if self.memory is None else self.memory.facts_for(conversation)
 
     async def call(
         self,

@@ -125,19 +125,15 @@ def test_facts_block_has_no_special_tokens() -> None:
 
 
 async def test_remember_keeps_a_fact_for_other_chats(remembering: Remembering, path: Path) -> None:
-
     answer = await remembering.call(REMEMBER, fact="The user lives in\nBerlin.")
     [fact] = remembering.memory.facts
     assert answer == ToolAnswer(f"Remembered as fact {fact.id}: The user lives in Berlin.")
     assert fact.conversation_id == remembering.asking.id
     assert remembering.memory.source_of(fact) == "Now"
-    assert (
-        remembering.memory.block(remembering.asking) == ""
-    )  # its calls have it; the prompt's begin stays
     other = remembering.keep("Later")
-    assert remembering.memory.block(other) == ""
+    assert remembering.memory.facts_for(other) == ()
     other.tools = MEMORY_ON
-    assert f"{fact.id}: The user lives in Berlin." in remembering.memory.block(other)
+    assert remembering.memory.facts_for(other) == (fact,)
     again = await remembering.call(REMEMBER, fact="the user lives in berlin.")
     assert again.text.startswith(f"Already kept as fact {fact.id}")
     await remembering.store.flush()
@@ -199,7 +195,7 @@ async def test_full_memory_refuses_and_keeps_all(remembering: Remembering) -> No
 
 async def test_imported_facts_are_here_once(remembering: Remembering) -> None:
     facts = [Fact("One", id="a"), Fact("Two", id="a"), Fact("ONE", id="b"), Fact("Three", id="c")]
-    assert remembering.memory.take_new(facts) == 2
+    assert remembering.memory.take_new(facts) == ([facts[0], facts[3]], 0)
     assert remembering.texts == ["One", "Three"]
 
 
@@ -282,10 +278,10 @@ async def test_folder_without_memory_offers_and_gives_none(
     assert [tool.name for tool in toolbox.offered_to(remembering.asking)] == [
         "search_conversations", "remember", "forget",
     ]  # fmt: skip
-    assert "A fact" in toolbox.facts_for(remembering.asking)
+    assert toolbox.facts_for(remembering.asking) == remembering.memory.facts
     remembering.asking.placement = Placement(PRIVATE.id)
     assert toolbox.offered_to(remembering.asking) == ()
-    assert toolbox.facts_for(remembering.asking) == ""
+    assert toolbox.facts_for(remembering.asking) == ()
     assert remembering.asking.tools == MEMORY_ON  # as before once it is moved out
 
 

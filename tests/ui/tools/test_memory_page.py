@@ -178,7 +178,7 @@ async def test_folder_menu_turns_the_memory_off(window: MainWindow) -> None:
     workspace.change_tools(ToolsInUse((MEMORY_SERVER,)))
     workspace.memory.add("A fact")
     current = workspace.current.conversation
-    assert "A fact" in workspace.toolbox.facts_for(current)
+    assert workspace.toolbox.facts_for(current) == workspace.memory.facts != ()
     [entry] = [
         each for each in window.sidebar._folder_entries(folder)
         if each is not None and each.label == "Use &Memory"
@@ -186,9 +186,13 @@ async def test_folder_menu_turns_the_memory_off(window: MainWindow) -> None:
     assert entry.checked is True
     entry.run()
     assert folders.get(folder.id).has_memory is False
-    assert workspace.toolbox.facts_for(current) == ""
+    assert workspace.toolbox.facts_for(current) == ()
     page = window.chat.tools.page
     assert page.boxes[(MEMORY_SERVER,)].accessibleName() == "Memory, Off in the folder “Private”"
+    noted: list[str] = []
+    workspace.conversations.undoable.connect(noted.append)
+    workspace.conversations.delete_folder(folders.get(folder.id))
+    assert noted[-1].endswith("its conversations stay, and the memory can search them")
 
 
 async def test_new_chats_use_the_memory_if_wanted(window: MainWindow) -> None:

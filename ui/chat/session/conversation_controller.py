@@ -42,6 +42,7 @@ from ui.kit.tasks import finish_tasks, start_task
 from ui.models.models import Models
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationSettings
+from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage, question, runs_of
 from ui.records.prompt_fit import Cuts, MakeRequest, PromptFit, cut_message, last_left_out
 from ui.records.requests import (
@@ -86,9 +87,9 @@ class ChatContext:
     def __post_init__(self) -> None:
         self.planner = PromptPlanner(self.engine, self.store)
 
-    def facts_for(self, conversation: Conversation) -> str:
-        """Return the kept facts that a conversation's prompt has, as a system text."""
-        return "" if self.toolbox is None else self.toolbox.facts_for(conversation)
+    def facts_for(self, conversation: Conversation) -> tuple[Fact, ...]:
+        """Return the kept facts for a conversation's prompt."""
+        return () if self.toolbox is None else self.toolbox.facts_for(conversation)
 
 
 class ConversationController(QObject):

@@ -29,6 +29,7 @@ from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import FileContents, ListedConversation, origin_of
 from ui.records.exchange.export_files import read_traces
 from ui.records.exchange.export_reader import ExportReader
+from ui.records.facts import MAX_FACTS, Fact
 from ui.records.messages import runs_of
 from ui.records.store import ConversationStore
 from ui.tools.memory import Memory
@@ -159,7 +160,11 @@ class ConversationImports(QObject):
     ) -> None:
         folders = set(self._conversations.folders.all())
         target = self._take_folders(contents, listed, folder)
-        transfer.undo = partial(self._undo, transfer.imported, folders)
+        facts, missing = self._memory.take_new(contents.facts)
+        memory = [f"{counted(len(facts), 'fact')} added to the memory."] if facts else []
+        if missing:
+            memory.append(f"{counted(missing, 'fact')} did not fit: the memory keeps {MAX_FACTS}.")
+        transfer.undo = partial(self._undo, transfer.imported, folders, facts)
         count = 0
         arrived: list[Conversation] = []
         imported: ImportedRuns = defaultdict(list)
@@ -188,10 +193,8 @@ class ConversationImports(QObject):
         finally:
             self._list(arrived)
         self._presets.take_new(contents.presets)
-        facts = self._memory.take_new(contents.facts)
-        memory = f"{counted(facts, 'fact')} added to the memory." if facts else ""
         if not listed:
-            transfer.outcome = memory
+            transfer.outcome = " ".join(memory)
             return
         traces = await self._take_traces(contents, imported, transfer)
         total = counted(len(listed), "conversation")
@@ -200,13 +203,17 @@ class ConversationImports(QObject):
             how = "Cancelled after" if transfer.is_cancelled else "Imported only"
             result = f"{how} {count:,} of {total} from {contents.program}; these stay."
         remainder = replace(contents, left_out=left_out)
-        parts = (result, memory, traces, remainder.left_out_sentence, remainder.damage_sentence)
+        parts = (result, *memory, traces, remainder.left_out_sentence, remainder.damage_sentence)
         transfer.outcome = " ".join(filter(None, parts))
 
     def _undo(
-        self, imported: Sequence[Conversation], before: Collection[ConversationFolder]
+        self,
+        imported: Sequence[Conversation],
+        before: Collection[ConversationFolder],
+        facts: Sequence[Fact],
     ) -> None:
-        """Delete imported conversations, and the folders of the import that are empty then."""
+        """Delete imported conversations and facts, and folders of the import that are empty."""
+        self._memory.delete(fact.id for fact in facts)
         listed = self._conversations
         others = (one for one in listed.every() if one not in imported)
         known = {folder.id for folder in before} | {one.placement.folder_id for one in others}

@@ -195,7 +195,10 @@ class ConversationList(QObject):
             )
 
         self._undos.append(undo)
-        self.undoable.emit(f"Deleted the folder “{folder.name}”; its conversations stay")
+        stay = "its conversations stay"
+        if inside and not folder.has_memory:
+            stay += ", and the memory can search them"
+        self.undoable.emit(f"Deleted the folder “{folder.name}”; {stay}")
 
     def insert(self, conversation: Conversation) -> None:
         """Add a new conversation to the list, and save its messages."""

@@ -18,9 +18,9 @@ from tests.ui.driving import ended as is_over
 from ui.chat.session.conversation_controller import ConversationController
 from ui.chat.session.traces import Traces
 from ui.records.conversations import Conversation, ConversationSettings
-from ui.records.facts import FACTS_BEGIN, MEMORY_SERVER
+from ui.records.facts import FACTS_BEGIN, MEMORY_SERVER, remembered_text
 from ui.records.messages import ConversationMessage
-from ui.records.tool_calls import Decision
+from ui.records.tool_calls import CallResult, Decision
 from ui.records.tool_choice import ToolsInUse
 from ui.tools.memory import Memory
 from ui.tools.toolbox import Toolbox
@@ -140,4 +140,22 @@ async def test_facts_changed_elsewhere_are_in_the_next_prompt(
     assert "Berlin" in systems[0][0]
     assert "Bonn" in systems[1][0]
     assert systems[2] == []
+    await talk.finish()
+
+
+async def test_fact_of_another_version_of_the_chat_is_in_the_prompt(
+    scripted: ScriptedEngine, store: SqliteConversationStore
+) -> None:
+    talk, memory = chat(scripted, store)
+    fact = memory.add("The user lives in Berlin.", talk.conversation.id)
+    run = await answered(talk, scripted, "Remember it")
+    run.results.append(CallResult("c1", "done", remembered_text(fact), MEMORY_SERVER, "remember"))
+    await answered(talk, scripted, "With the call")
+    question = talk.conversation.messages[0]
+    assert question.role == "user"
+    talk.edit(question, "Without it")
+    await answered(talk, scripted, lambda: talk.conversation.messages[-1].run)
+    systems = [request.messages[0] for request in scripted.requests]
+    assert [first.role for first in systems] == ["system", "user", "system"]
+    assert fact.text in systems[2].content
     await talk.finish()

@@ -3,6 +3,7 @@
 import json
 import os
 import zipfile
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -30,9 +31,11 @@ from ui.records.conversations import (
     Placement,
 )
 from ui.records.exchange.contents import FileContents
+from ui.records.facts import MAX_FACTS, Fact
 from ui.records.messages import ConversationMessage
 from ui.records.stop_entries import StopEntry
 from ui.tools.memory import Memory
+from ui.tools.memory_page import facts_json
 
 _ROOM = 10_000_000
 
@@ -61,10 +64,12 @@ class Computer:
         )
         self.looked: list[FileContents] = []
         self.said: list[str] = []
+        self.undo: Callable[[], object] = list
         self.files.imports.looked.connect(self.looked.append)
         self.files.transfers.ended.connect(
             lambda ended: ended.outcome and self.said.append(ended.outcome)
         )
+        self.files.transfers.ended.connect(lambda ended: setattr(self, "undo", ended.undo))
         self.files.refused.connect(self.said.append)
 
     def every(self) -> list[Conversation]:
@@ -301,6 +306,19 @@ async def test_facts_come_with_everything_and_only_then(qapp: QApplication, tmp_
     assert there.memory.facts[1] == kept[1]
     assert "1 fact added to the memory." in there.said[0]
     assert "facts[0].text: has 1,000,000 characters" in there.said[0]
+    there.undo()
+    assert [fact.text for fact in there.memory.facts] == ["the user LIVES in Berlin."]
+    (tmp_path / "facts.json").write_text(facts_json(kept))
+    there.memory.take_new(Fact(f"Fact {number}") for number in range(MAX_FACTS - 2))
+    there.files.imports.look_into(tmp_path / "facts.json")
+    await there.files.finish()
+    there.memory.edit(there.memory.facts[0].id, "Other")
+    there.files.imports.take(there.looked[-1], [])
+    await there.files.finish()
+    assert there.memory.facts[-1] == kept[0]
+    assert there.said[-1] == (
+        "1 fact added to the memory. 1 fact did not fit: the memory keeps 200."
+    )
     assert there.conversations.folders.all() == here.conversations.folders.all()
     here.files.export_to(tmp_path / "some.json", here.every()[0])
     await here.files.finish()
