@@ -39,7 +39,8 @@ class TransferBar(QFrame):
         self._outcome = QTimer(self, singleShot=True, interval=10_000)
         self._outcome.timeout.connect(lambda: fade(self, is_in=False, then=self.hide))
         texts = row((self.caption, 1), self.cancel, *self.buttons, spacing=8)
-        column(texts, self.progress, spacing=4, margins=(12, 6, 6, 6), on=self)
+        progress = row(self.progress, margins=(0, 0, 6, 2))
+        column(texts, progress, spacing=4, margins=(12, 6, 6, 6), on=self)
         self.cancel.clicked.connect(self._transfers.cancel)
         for number, button in enumerate(self.buttons):
             button.clicked.connect(lambda _=False, number=number: self._act(number))
@@ -109,7 +110,12 @@ class TransferBar(QFrame):
         layout = self.layout()
         self.resize(width, self.height() if layout is None else layout.totalHeightForWidth(width))
         left = self._above.x() + (self._above.width() - width) // 2
-        self.move(left, self._above.y() - self.height() - 8)
+        top, panel = self._above.y() - self.height() - 8, self._above.parentWidget()
+        bottom = top if panel is None else panel.height()
+        # The message field of an empty chat has its heading above it.
+        if bottom - self._above.geometry().bottom() > self.height():
+            top = bottom - self.height() - 16
+        self.move(left, top)
 
     def _act(self, number: int) -> None:
         self._outcome.stop()

@@ -262,6 +262,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #undo_bar QLabel { color: $canvas; }
 #undo_bar QPushButton { background: transparent; border: 1px solid transparent; color: $canvas;
     font-weight: 600; text-decoration: underline; padding: 2px 6px; }
+#undo_bar QProgressBar { background: $muted; }
 #undo_bar QPushButton:focus { border: 1px solid $canvas; }
 
 #file_chip { background: $sunken; border: 1px solid $line; border-radius: 8px; }
