@@ -105,7 +105,7 @@ class StopDelegate(QStyledItemDelegate):
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Draw a cell in the upper part of its row, and its part of the remarks below."""
-        whole, has_fired = option.rect, _has_fired(index)
+        whole, has_fired = QRect(option.rect), _has_fired(index)
         is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
         colors = current_theme().colors
         if has_fired or is_selected:

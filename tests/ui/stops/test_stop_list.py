@@ -192,6 +192,12 @@ def test_remark_is_fixed_by_a_click_in_its_row(theme: Theme, qapp: QApplication)
     left = QRect(0, 0, row.right() + 1, table.height())  # without the last column
     assert table.viewport().grab(left).toImage() == whole.copy(left)
     assert row.top() < link.top() < link.bottom() <= row.bottom()
+    below = [
+        whole.pixelColor(x, y)
+        for x in range(link.right())
+        for y in range(link.top(), link.bottom())
+    ]
+    assert len({color.rgb() for color in below}) > 3, "the link is drawn"
     QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=link.center())
     assert sequences(model) == ["END", "STOP"]
     table.deleteLater()
