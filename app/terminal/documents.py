@@ -45,5 +45,4 @@ async def read_documents(
 def print_excerpts(excerpts: Sequence[Excerpt] | None, printer: Printer) -> None:
     """Print on standard error how many passages of each document are read."""
     for excerpt in excerpts or ():
-        about = f". {excerpt.remark}" if excerpt.remark else ""
-        printer.remark(f"{excerpt.name}: {excerpt.extent}{about}")
+        printer.remark(f"{excerpt.name}: {excerpt.extent}")

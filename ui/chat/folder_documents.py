@@ -55,8 +55,7 @@ class FolderDocumentsDialog(OwnDialog):
         self.close_button.setDefault(True)
         column(
             label(
-                "The passages that a question is about are found in these documents and read, in "
-                "every conversation of the folder.",
+                "Each question in the folder’s conversations gets the passages that it is about.",
                 "muted",
                 is_wrapped=True,
             ),
@@ -134,6 +133,8 @@ class FolderDocumentsDialog(OwnDialog):
                 CONTENT,
             )
             self.rows.appendRow(item)
+        if not self.stop.isVisibleTo(self):
+            self._show_state("")
         self._refresh_buttons()
 
     def _remove(self) -> None:
@@ -158,7 +159,7 @@ class FolderDocumentsDialog(OwnDialog):
             self._show_state(f"{name}: {done:,} of {counted(total, 'page')} read…")
 
     def _show_state(self, state: str) -> None:
-        show_text(self.state, state)
+        show_text(self.state, state or ("" if self._documents else "No documents yet."))
         for part in (self.progress, self.stop):
             part.setVisible(bool(state))
         if not state:

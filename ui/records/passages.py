@@ -32,7 +32,7 @@ _HEADING = re.compile(
     r"\s*(?:\#{1,6}[^\S\n]+(?P<atx>\S.*)|(?P<line>\S.*)\n(?:={3,}|-{3,}|\*{3,}|~{3,})[^\S\n]*)(?:\n|\Z)"
 )
 # The title and the labels of ``Excerpt.as_file``.
-_TITLE = re.compile(r"(.*) \([\d,]+ of [\d,]+ passages?\)")
+_TITLE = re.compile(r"(.*) \([\d,]+ of [\d,]+ passages?(?:, spread evenly)?\)")
 _LABEL = re.compile(r"^\[((?:Passage|Pages?) [^\n]*)\]$", re.MULTILINE)
 # A question about all of a document: the words in it name no passage.
 _ABOUT_ALL = re.compile(
@@ -107,17 +107,25 @@ class Excerpt:
 
     @property
     def extent(self) -> str:
-        return f"{len(self.passages):,} of {counted(self.total, 'passage')}"
+        return f"{self._count}{self._spread}"
 
     @property
     def sentence(self) -> str:
-        return f"{self.extent} {'was' if self.total == 1 else 'were'} read"
+        return f"{self._count} {'was' if self.total == 1 else 'were'} read{self._spread}"
 
     @property
     def remark(self) -> str:
         """What the passages are, if no words of the question led to them."""
+        return "The beginning, and passages at even distances." if self._spread else ""
+
+    @property
+    def _count(self) -> str:
+        return f"{len(self.passages):,} of {counted(self.total, 'passage')}"
+
+    @property
+    def _spread(self) -> str:
         is_part = self.is_spread and len(self.passages) < self.total
-        return "The beginning, and passages at even distances." if is_part else ""
+        return ", spread evenly" if is_part else ""
 
     def as_file(self) -> Attachment:
         """Return the passages as a file of the prompt, or a note without any."""
