@@ -18,7 +18,7 @@ from api.dialects.shared.parsing import WireModel
 from api.service.errors import ApiError, ErrorKind, path_text, shown
 from api.service.models import (
     ListedModel,
-    find_listed,
+    find_model,
     keep_loaded,
     list_models,
     refuse_download,
@@ -177,7 +177,7 @@ def model_details(model: ListedModel, max_rows: int) -> ModelDetails:
     if not is_embedding:
         config["parallel"] = max_rows
     details: ModelDetails = {
-        "type": "embedding" if is_embedding else "llm",
+        "type": _type(model),
         "publisher": _publisher(model),
         "key": status.id,
         "display_name": status.id,
@@ -199,6 +199,10 @@ def model_details(model: ListedModel, max_rows: int) -> ModelDetails:
         details["capabilities"] = abilities
         details["description"] = None
     return details
+
+
+def _type(model: ListedModel) -> Literal["llm", "embedding"]:
+    return "embedding" if model.purpose == "embeddings" else "llm"
 
 
 def _publisher(model: ListedModel) -> str:
@@ -224,7 +228,8 @@ async def list_entries(request: ParsedRequest[None]) -> Mapping[str, Any]:
 @query("GET", "/api/v0/models/{id}", answer=ModelEntry)
 async def retrieve_entry(request: ParsedRequest[None]) -> ModelEntry:
     """One model by its name, for LM Studio's clients (v0)."""
-    return model_entry(await find_listed(request.service, request.url["id"]))
+    [model] = await list_models([find_model(request.service, request.url["id"])])
+    return model_entry(model)
 
 
 @query("GET", "/api/v1/models", answer=dict[Literal["models"], list[ModelDetails]])
@@ -239,13 +244,12 @@ async def list_details(request: ParsedRequest[None]) -> Mapping[str, Any]:
 async def load(request: ParsedRequest[LoadParams]) -> LoadAnswer:
     """Loads a model, and says when it is in memory, for LM Studio's clients."""
     service, params, begun_s = request.service, request.params, time.perf_counter()
-    model_id = (await find_listed(service, params.model)).status.id
+    model_id = find_model(service, params.model).id
     keep_loaded(service, model_id, params.ttl)  # before an earlier time can end after the load
     await service.engine.tokenize("", service.engine_name(model_id))
-    model = await find_listed(service, model_id)
-    details = model_details(model, service.engine.limits.max_rows)
+    [model] = await list_models([find_model(service, model_id)])
     answer: LoadAnswer = {
-        "type": details["type"],
+        "type": _type(model),
         "instance_id": model_id,
         "load_time_seconds": round(time.perf_counter() - begun_s, 3),
         "status": "loaded",
@@ -265,7 +269,7 @@ async def load(request: ParsedRequest[LoadParams]) -> LoadAnswer:
 async def unload(request: ParsedRequest[UnloadParams]) -> dict[str, str]:
     """Frees a model's memory once its answers have ended, for LM Studio's clients."""
     service, name = request.service, request.params.instance_id
-    status = (await find_listed(service, name)).status
+    status = find_model(service, name, "instance_id")
     if not status.is_loaded:
         raise ApiError(
             ErrorKind.NOT_FOUND,
@@ -286,7 +290,7 @@ async def unload(request: ParsedRequest[UnloadParams]) -> dict[str, str]:
 async def download(request: ParsedRequest[DownloadParams]) -> dict[str, str]:
     """Whether a model is here, as LM Studio reports one that it has: nothing is downloaded."""
     try:
-        await find_listed(request.service, request.params.model)
+        find_model(request.service, request.params.model)
     except (ApiError, UnknownModel) as error:
         refuse_download(error)
     return {"status": "already_downloaded"}

@@ -20,7 +20,7 @@ from api.dialects.shared.dialect import Dialect, ParsedRequest, query
 from api.dialects.shared.encoding import long_json_text
 from api.dialects.shared.parameters import ModelName
 from api.dialects.shared.parsing import WireModel
-from api.service.errors import ApiError, ContextOverflow, invalid
+from api.service.errors import ApiError, ContextOverflow, invalid, required
 from api.service.generations import rank_pairs
 from api.service.models import check_model
 from api.service.service import new_id
@@ -71,10 +71,18 @@ class RerankParams(RankingParams):
 
 
 class ScoreParams(RankingParams):
-    """``POST /score``: each text of the second list with one of the first, or with the only one."""
+    """``POST /score``: each document with one of the queries, or with the only one."""
 
-    text_1: Documents
-    text_2: Documents
+    queries: Documents | None = None
+    documents: Documents | None = None
+    # As vLLM has spelled them before.
+    text_1: Documents | None = None
+    text_2: Documents | None = None
+
+    @property
+    def field_names(self) -> tuple[str, str]:
+        is_old = self.queries is self.documents is None
+        return ("text_1", "text_2") if is_old else ("queries", "documents")
 
 
 class RankedDocument(TypedDict):
@@ -153,7 +161,7 @@ async def rerank(request: ParsedRequest[RerankParams]) -> str:
     results: list[RankedDocument] = [
         {"index": index, "relevance_score": scores[index]} for index in best[: params.top_n or None]
     ]
-    if params.return_documents:
+    if params.return_documents is not False:  # the default of Jina and vLLM
         for result in results:
             result["document"] = {"text": params.documents[result["index"]]}
     usage = _usage(ranking)
@@ -174,17 +182,20 @@ async def rerank(request: ParsedRequest[RerankParams]) -> str:
     request=ScoreParams,
     answer=ScoreAnswer,
     operation="rerank",
-    field_names=lambda params: {"documents": "text_2"},
+    field_names=lambda params: {"documents": params.field_names[1]},
 )
 async def score(request: ParsedRequest[ScoreParams]) -> str:
     """How well texts answer others, for vLLM's clients."""
-    first, second = request.params.text_1, request.params.text_2
-    if len(first) == 1:
-        first = first * len(second)
-    if len(first) != len(second):
-        text = f"has {len(first):,} texts and text_2 {len(second):,}; send one, or as many"
-        raise invalid(("text_1",), text)
-    ranking = await _rank(request, *zip(first, second, strict=True))
+    names = request.params.field_names
+    queries, documents = (getattr(request.params, name) for name in names)
+    if queries is None or documents is None:
+        raise required((names[queries is not None],))
+    if len(queries) == 1:
+        queries = queries * len(documents)
+    if len(queries) != len(documents):
+        text = f"has {len(queries):,} texts and {names[1]} {len(documents):,}; send one, or as many"
+        raise invalid((names[0],), text)
+    ranking = await _rank(request, *zip(queries, documents, strict=True))
     answer: ScoreAnswer = {
         "id": new_id("score-"),
         "object": "list",

@@ -13,7 +13,7 @@ from api.dialects.shared.dialect import ParsedRequest, query
 from api.dialects.shared.encoding import json_text
 from api.service.config import GREETING
 from api.service.metrics import CONTENT_TYPE
-from api.service.models import ListedModel, adapter_base, find_listed, list_models
+from api.service.models import ListedModel, adapter_base, find_model, list_models
 
 # The words of "status" are ok, no_model, loading and failed; the others are counts.
 _HEALTH = dict[Literal["status", "running", "waiting"], str | int]
@@ -106,7 +106,7 @@ async def get_models(request: ParsedRequest[None]) -> dict[str, Any]:
 @query("GET", "/v1/models/{id}", answer=dict[str, Any])
 async def retrieve_model(request: ParsedRequest[None]) -> dict[str, Any]:
     """One model by its name."""
-    model = await find_listed(request.service, request.url["id"])
+    [model] = await list_models([find_model(request.service, request.url["id"])])
     return model_to_wire(model, is_anthropic=request.is_anthropic)
 
 

@@ -211,7 +211,7 @@ def _known(status: ModelStatus) -> ModelInfo | FoundModel | None:
     return status.info or (None if status.offered is None else status.offered.found)
 
 
-def list_model(status: ModelStatus) -> ListedModel:
+def _listed(status: ModelStatus) -> ListedModel:
     """Return a model with its figures; reads its template and the headers of its weights."""
     info, offered, known = status.info, status.offered, _known(status)
     draft = None if info is None or info.draft is None else info.draft.id
@@ -236,10 +236,10 @@ def list_model(status: ModelStatus) -> ListedModel:
 
 async def list_models(statuses: Iterable[ModelStatus]) -> list[ListedModel]:
     """Return models with their figures, read on a thread."""
-    return await asyncio.to_thread(lambda: [list_model(status) for status in statuses])
+    return await asyncio.to_thread(lambda: list(map(_listed, statuses)))
 
 
-async def find_listed(service: Service, name: str) -> ListedModel:
+def find_model(service: Service, name: str, field: str = "model") -> ModelStatus:
     """Return the model that has a name, and not the one that answers whatever the name is.
 
     Raises:
@@ -251,9 +251,10 @@ async def find_listed(service: Service, name: str) -> ListedModel:
         raise ApiError(
             ErrorKind.NOT_FOUND,
             f"no model named {shown(name)} is loaded; GET /v1/models lists what is",
+            field=(field,),
             code="model_not_found",
         )
-    return await asyncio.to_thread(list_model, status)
+    return status
 
 
 def refuse_download(error: ApiError | UnknownModel) -> NoReturn:

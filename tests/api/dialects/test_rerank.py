@@ -67,14 +67,15 @@ def test_documents_come_back_best_first(ranking: Site, scores: list[float], path
 
 def test_top_n_and_texts_follow_the_request(ranking: Site) -> None:
     objects = [{"text": text, "title": "x"} for text in DOCUMENTS]
-    found = ranked(ranking, documents=objects, top_n=2, return_documents=True)
+    found = ranked(ranking, documents=objects, top_n=2)
     every = ranked(ranking, top_n=0)["results"]
     assert len(every) == len(DOCUMENTS)
     assert [one["index"] for one in found["results"]] == [one["index"] for one in every[:2]]
     for one in found["results"]:
         assert one["document"] == {"text": DOCUMENTS[one["index"]]}
     assert len(ranked(ranking, top_n=99)["results"]) == len(DOCUMENTS)
-    assert "document" not in every[0]
+    assert every[0]["document"] == {"text": DOCUMENTS[every[0]["index"]]}
+    assert "document" not in ranked(ranking, return_documents=False)["results"][0]
 
 
 def test_instruction_changes_the_scores(ranking: Site, folder: Path) -> None:
@@ -95,6 +96,8 @@ def test_scores_are_in_the_order_of_the_texts(
         check(answer_schema(path), reply.json)
         assert [one["index"] for one in reply.json["data"]] == list(range(len(DOCUMENTS)))
         assert [one["score"] for one in reply.json["data"]] == pytest.approx(scores, abs=1e-5)
+    named = ranking.send("POST", path, {"queries": QUERY, "documents": DOCUMENTS}).json["data"]
+    assert [one["score"] for one in named] == pytest.approx(scores, abs=1e-5)
     alone = ranking.send("POST", path, {"text_1": QUERY, "text_2": DOCUMENTS[1]}).json["data"]
     assert alone == [{"index": 0, "object": "score", "score": pytest.approx(scores[1], abs=1e-5)}]
 
@@ -118,6 +121,8 @@ def test_scores_are_in_the_order_of_the_texts(
         ("/v1/rerank", {"query": "a", "documents": ["b"], "truncate_prompt_tokens": 5},
          "truncate_prompt_tokens"),
         ("/score", {"text_1": "a"}, "text_2"),
+        ("/score", {"documents": "a"}, "queries"),
+        ("/score", {"queries": "a", "documents": ["c", "word " * 40_000]}, "documents[1]"),
         ("/score", {"text_1": ["a", "b"], "text_2": ["c"] * 3}, "text_1"),
         ("/score", {"text_1": "a", "text_2": ["c", "word " * 40_000]}, "text_2[1]"),
     ],

@@ -7,6 +7,7 @@ import jinja2
 import pytest
 
 from engine.errors import InvalidTemplate
+from engine.library import template_files
 from engine.library.template_files import chat_template, read_template
 
 _NAMED = [
@@ -32,6 +33,19 @@ def test_files_of_a_folder_precede_the_tokenizers_settings(tmp_path: Path) -> No
     (tmp_path / "additional_chat_templates").mkdir()
     (tmp_path / "additional_chat_templates" / "tool_use.jinja").write_text("tools")
     assert chat_template(tmp_path) == "{% if tools +%}tools{%+ else +%}new{%+ endif +%}"
+
+
+def test_tokenizers_settings_are_parsed_once_until_they_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config, parsed = tmp_path / "tokenizer_config.json", []
+    read = template_files.read_json
+    monkeypatch.setattr(template_files, "read_json", lambda path: parsed.append(path) or read(path))
+    config.write_text('{"chat_template": "first"}')
+    assert [chat_template(tmp_path) for _ in range(3)] == ["first"] * 3
+    assert parsed == [config]
+    config.write_text('{"chat_template": "other one"}')
+    assert chat_template(tmp_path) == "other one"
 
 
 @pytest.mark.parametrize(

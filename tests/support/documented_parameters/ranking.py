@@ -25,6 +25,8 @@ RERANK: Documented = {
 }
 SCORE: Documented = {
     "model": ("m", "honoured"),
+    "queries": ("b", "honoured"),
+    "documents": (["c"], "honoured"),
     "text_1": ("b", "honoured"),
     "text_2": (["c"], "honoured"),
     "truncate_prompt_tokens": (9, "refused"),
