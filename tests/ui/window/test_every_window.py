@@ -108,6 +108,12 @@ async def open_folder(window: MainWindow, _: Path) -> None:
     window.sidebar.edit_folder(folder)
 
 
+async def open_documents(window: MainWindow, _: Path) -> None:
+    folder = ConversationFolder("Fruit")
+    window.workspace.conversations.folders.keep(folder)
+    window.sidebar.edit_documents(folder)
+
+
 async def open_preview(window: MainWindow, _: Path) -> None:
     row = window.chat.composer.attachments
     row.files = (Attachment("a.txt", "words"),)
@@ -187,6 +193,7 @@ OPENED: dict[str, Open] = {
     "EndsWindow": open_several,
     "FilePreview": open_preview,
     "FolderDialog": open_folder,
+    "FolderDocumentsDialog": open_documents,
     "ImportDialog": open_import,
     "InspectorWindow": by("others.show_inspector"),
     "ModelSwitcher": by("choosing_model.pop_up"),
