@@ -419,6 +419,8 @@ class Sidebar(QFrame):
         conversations = self._workspace.conversations
         return [
             Command("New &Chat in Folder", lambda: self._begin_in(folder)),
+            Command("&New Folder", self.conversation_actions.new_folder),
+            None,
             Command("Re&name", lambda: self.rename(folder)),
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
             Command("&Documents…", lambda: self.edit_documents(folder)),
@@ -429,7 +431,6 @@ class Sidebar(QFrame):
                 ),
                 checked=folder.has_memory,
             ),
-            Command("&New Folder", self.conversation_actions.new_folder),
             None,
             Command("&Delete Folder", lambda: conversations.delete_folder(folder)),
         ]
