@@ -11,6 +11,7 @@ import pytest
 from app.cli import main
 from app.commands import check
 from engine.values.tokens import Comparison, Difference
+from tests.support.models.adapters import random_adapter
 
 Run = Callable[..., tuple[int, str, str]]
 
@@ -59,6 +60,16 @@ def test_check_demo_model_comparison_and_measurements(
         "+\x9b\u202eAnswer by a tool call when a tool fits.<|im_end|>"
         in said["template_difference"]
     )
+
+
+@pytest.mark.usefixtures("one_round")
+def test_check_compares_an_adapter_with_the_plain_loop(
+    run: Run, demo_model_path: Path, tmp_path: Path
+) -> None:
+    folder = random_adapter(demo_model_path, tmp_path / "poems", 1, stated="demo-model")
+    code, out, _ = run(str(folder), "--tokens", "16", "--json")
+    said = json.loads(out)
+    assert (code, said["model"], said["is_right"]) == (0, "demo-model + poems", True)
 
 
 @pytest.mark.usefixtures("one_round")

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +14,20 @@ from mlx.utils import tree_flatten
 from mlx_lm import load
 from mlx_lm.generate import generate_step
 
+from app.paths import seeing_model
 from engine.engine import Engine
 from engine.errors import ModelLoadFailed, NoModel
 from engine.inference.cache.disk import DiskCache
+from engine.inference.vision.pictures import draw_sample
+from engine.library import memory_need
+from engine.library.memory_need import need
 from engine.scheduling.model_list import OfferedModel
 from engine.values.events import TokenTrace
-from engine.values.request import CacheOwner, TraceLevel
+from engine.values.limits import Limits
+from engine.values.request import PICTURE_MARK, CacheOwner, Message, TraceLevel
 from tests.support.asking import ask, events_of, offered_engine, request, run
 from tests.support.models.adapters import random_adapter, train_adapter
+from tests.support.several.draft_models import write_draft
 
 PROMPT = "Count from 1 to 30, one number per line"
 ME = CacheOwner("me", "a conversation")
@@ -227,3 +234,66 @@ def test_another_base_loads_the_adapter_anew(
             assert status.info.base == copy
 
     run(change())
+
+
+def test_draft_model_drafts_for_an_adapter(
+    tmp_path: Path, demo_model_path: Path, adapters: dict[str, Path]
+) -> None:
+    small = write_draft(tmp_path / "small", demo_model_path, 1)
+
+    async def compare() -> None:
+        async with Engine() as engine:
+            await engine.load(adapters["lora"], base=demo_model_path)
+            alone = await ask(engine, PROMPT, max_tokens=24)
+            info = await engine.load(adapters["lora"], base=demo_model_path, draft=small)
+            assert info.draft is not None
+            assert (await ask(engine, PROMPT, max_tokens=24)).text == alone.text
+
+    run(compare())
+
+
+def test_adapter_of_a_model_that_sees(tmp_path: Path) -> None:
+    pytest.importorskip("mlx_vlm")
+    base = seeing_model()
+    folder = random_adapter(base, tmp_path / "sees", 1)
+    picture = Message("user", f"{PICTURE_MARK}What shape is it?", pictures=(draw_sample(),))
+
+    async def look() -> list[str]:
+        async with offered_engine(offers(base, {"sees": folder})) as engine:
+            texts = []
+            for name in ("base", "sees"):
+                asked = replace(request("", model=name, max_tokens=8), messages=(picture,))
+                texts.append((await (await engine.generate(asked)).collect()).text)
+            assert all(one.info is not None and one.info.can_see for one in engine.models)
+            return texts
+
+    plain, adapted = run(look())
+    assert plain != adapted
+
+
+def test_adapter_needs_no_memory_for_its_base(
+    tmp_path: Path,
+    demo_model_path: Path,
+    adapters: dict[str, Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A second copy of the base evicts; an adapter of it does not."""
+    monkeypatch.setattr(memory_need, "_headroom", lambda *_: 0)
+    monkeypatch.setattr(memory_need, "USUAL_CONTEXT", 64)
+    copy = tmp_path / "copy"
+    shutil.copytree(demo_model_path, copy)
+    weights = need(demo_model_path).weights
+    limits = Limits(memory_bytes=weights * 7 // 4)
+    models = [*offers(demo_model_path, {"lora": adapters["lora"]}), OfferedModel("copy", copy)]
+
+    async def load_all() -> None:
+        async with offered_engine(models, limits) as engine:
+            for name, loaded in (
+                ("base", {"base"}),
+                ("lora", {"base", "lora"}),
+                ("copy", {"copy"}),
+            ):
+                await ask(engine, "Hi", model=name, max_tokens=2)
+                assert {one.id for one in engine.models if one.is_loaded} == loaded
+
+    run(load_all())
