@@ -139,7 +139,7 @@ def _find(
     known = connection.execute(_SEARCHED, (conversation_id, folder_id, folder_id))
     own = {document.id for document in documents}
     searched = [
-        _Indexed(*row) for *row, owner in known if owner != conversation_id or row[1] in own
+        _Indexed(*row) for *row, owner in known if (owner == conversation_id) == (row[1] in own)
     ]
     numbers: list[int] = []
     if questions and not is_about_all(questions[-1]):

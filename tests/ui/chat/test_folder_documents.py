@@ -12,6 +12,7 @@ from tests.support.outside.documents import pdf
 from tests.ui.driving import eventually
 from ui.chat.folder_documents import FolderDocumentsDialog
 from ui.kit.theme import Theme
+from ui.records.attachments import Attachment
 from ui.records.conversations import ConversationFolder
 from ui.records.passages import Document
 
@@ -47,6 +48,10 @@ async def test_documents_are_added_searched_and_removed(
     assert any("quinces were sold" in hit for hit in hits)
     assert await find(store, ConversationFolder("Other"), "quince") == []
     assert await find(store, folder, "xyzzy") == [], "documents of a folder do not go unasked"
+    attached = Document.of(Attachment("notes.md", notes.read_text()))
+    found = await store.find_passages("c", [attached], folder.id, ["Were quinces sold?"])
+    numbers = [(document, passage.number) for document, passage in found.ranked]
+    assert len(numbers) == len(set(numbers)), "a file that is in both is searched once"
     dialog.list.selectAll()
     dialog.remove.click()
     await eventually(lambda: listed(dialog) == [])

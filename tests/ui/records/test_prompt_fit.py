@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.values.request import GenerationRequest, ToolCall
-from ui.records.attachments import Attachment
+from ui.records.attachments import Attachment, Reading
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage, chained, question
+from ui.records.passages import Document, Found, Passage
 from ui.records.prompt_fit import PromptFit, TokenCounter, exchanges, fitted_prompt, last_left_out
 from ui.records.requests import prompt_messages, turns_of
 from ui.records.runs import LeftOut, Run
@@ -227,3 +228,84 @@ def test_arguments_of_calls_count_without_tools() -> None:
     path = list(chained([question("Write."), called, question("And now?")]))
     fit = asyncio.run(fitted_prompt(path, path, make_plain, COUNTER))
     assert fit.left_out == LeftOut(2, 2, CONTEXT)
+
+
+# -- documents that are read by passages -----------------------------------------------------
+
+DOCUMENT = " ".join(f"w{n}" for n in range(500))
+
+
+async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
+    """Return passages of 100 characters; the question ends with the number of the best one."""
+    best = int(questions[-1].split()[-1])
+    totals = {(document.id, document.name): 20 for document in documents}
+    ranked = [
+        (document.id, Passage((best + n) % 20, f"{best + n:02}" * 50))
+        for n in range(20)
+        for document in documents
+    ]
+    return Found(totals, ranked)
+
+
+def searched(path: Sequence[ConversationMessage]) -> PromptFit:
+    return asyncio.run(fitted_prompt(path, path, make_plain, COUNTER, find=find))
+
+
+def asked(text: str, reading: Reading = "", content: str = DOCUMENT) -> ConversationMessage:
+    return question(text, [Attachment("d.txt", content, reading=reading)])
+
+
+def test_document_that_fits_goes_whole_unless_passages_are_chosen() -> None:
+    fit = searched([asked("which 3", content="short " * 20)])
+    assert fit.excerpts == ()
+    assert "short short" in fit.request.messages[0].content
+    fit = searched([asked("which 3", "passages", content="short " * 20)])
+    assert fit.excerpts is not None
+    assert fit.excerpts[0].total == 20
+    assert "short short" not in fit.request.messages[0].content
+
+
+def test_long_document_goes_by_passages_in_reading_order() -> None:
+    path = [asked("which 17")]
+    fit = searched(path)
+    [excerpt] = fit.excerpts or ()
+    numbers = [passage.number for passage in excerpt.passages]
+    assert numbers == sorted(numbers)
+    assert {17, 18, 19} <= set(numbers), "the best ones"
+    assert CONTEXT * 0.4 < size_of(fit) < CONTEXT * 0.7, "as many as have room"
+    assert not fit.cuts
+    assert DOCUMENT in path[0].text, "the message stays as it is"
+    assert path[0].excerpts == ()
+
+
+def test_read_all_is_cut_and_not_searched() -> None:
+    fit = searched([asked("which 17", "all")])
+    assert fit.excerpts == ()
+    assert fit.cuts
+
+
+def test_later_question_gets_passages_in_place_of_the_earlier_ones() -> None:
+    first = asked("which 3")
+    first.excerpts = searched([first]).excerpts or ()
+    path = list(chained([first, answer("a"), question("which 9")]))
+    fit = searched(path)
+    contents = [message.content for message in fit.request.messages]
+    assert "0303" not in contents[0]
+    assert "Passages of it are with the last question" in contents[0]
+    assert "0909" in contents[2]
+    assert fit.left_out is None
+    calls = answer("b", "result")
+    path[2].excerpts = fit.excerpts or ()
+    going_on = searched(list(chained([*path, calls])))
+    assert going_on.excerpts is None, "the passages of a question stay while it is answered"
+    assert going_on.request.messages[2].content == contents[2]
+
+
+def test_old_exchanges_make_room_for_passages() -> None:
+    talked = talk(*[150] * 5)[:-1]
+    path = list(chained([*talked, asked("which 5")]))
+    fit = searched(path)
+    assert fit.excerpts
+    assert len(fit.excerpts[0].passages) >= 2
+    assert fit.left_out is not None
+    assert size_of(fit) < CONTEXT * 0.9

@@ -37,8 +37,14 @@ def usage_hint(usage: ContextUsage) -> str:
     return (
         f"This message has {counted(usage.message, 'token')}. With the conversation, "
         f"{usage.prompt:,} of the {counted(usage.context, 'token')} in the model’s context are "
-        f"used.{without_files_text(usage)}"
+        f"used.{without_files_text(usage)}{_excerpts_text(usage)}"
     )
+
+
+def _excerpts_text(usage: ContextUsage) -> str:
+    """Return which documents are read by passages; these may be of the folder."""
+    excerpts = usage.fit.excerpts or ()
+    return "".join(f" Read of {excerpt.name}: {excerpt.extent}." for excerpt in excerpts)
 
 
 def full_text(usage: ContextUsage) -> str:
