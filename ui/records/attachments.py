@@ -38,6 +38,7 @@ KEPT_NOTE = re.compile(
     r"\(a (?:picture|sound recording), kept as "
     rf"(?P<file>[0-9a-f]{{32}}\.(?P<kind>{'|'.join([*PICTURE_KINDS, *_SOUND_KINDS])}))\)"
 )
+_OPENING = re.compile(r"(?P<title>[^\n]*):\n(?P<fence>`{3,})\n")
 _PAGES = re.compile(r"(?P<name>.*) \(pages? (?P<first>\d+)(?:–(?P<last>\d+))? of (?P<total>\d+)\)")
 
 
@@ -159,11 +160,21 @@ def taken_apart(message: str, attached: int) -> tuple[tuple[Attachment, ...], st
     files: list[Attachment] = []
     end = 0
     while end < attached:
-        match = ATTACHED.match(message, end)
+        match = _OPENING.match(message, end)
         if match is None:
             return (), message
-        files.append(_found(match["title"], match["text"]))
-        end = match.end()
+        begin, closing = match.end(), f"\n{match['fence']}"
+        end = begin - 1
+        while True:  # a search for characters is fast, also in a long document
+            end = message.find(closing, end)
+            after = end + len(closing)
+            if end < 0:
+                return (), message
+            if after == len(message) or message.startswith("\n\n", after):
+                break
+            end += 1
+        files.append(_found(match["title"], message[begin : end + 1]))
+        end = min(after + 2, len(message))
     return (tuple(files), message[end:]) if end == attached else ((), message)
 
 
