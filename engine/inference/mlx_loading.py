@@ -221,9 +221,10 @@ def _fill_shared(
 
 def _adapt(
     adapter: Path, base: Path, model: Any, on_progress: OnLoadProgress, resident: frozenset[int]
-) -> None:
-    """Put an adapter around the layers of its base; mlx-lm leaves missing weights random."""
+) -> int:
+    """Put an adapter around the layers of its base; return the bytes of its file."""
     checked = check_adapter(adapter)
+    before = {name for name, _ in tree_flatten(model.parameters())}
     try:
         load_adapters(model, str(adapter))
     except Exception as error:
@@ -234,13 +235,14 @@ def _adapt(
         raise ModelLoadFailed(
             f"{model_name(adapter)} does not fit its base {model_name(base)}: {cause}{more}"
         ) from error
-    own = (name for name, _ in tree_flatten(model.parameters()))
-    missing = {name for name in own if name.rpartition(".")[2] in _ADAPTER_LEAVES} - checked.names
-    if missing:
+    added = {name for name, _ in tree_flatten(model.parameters())} - before
+    own = {name for name in added if name.rpartition(".")[2] in _ADAPTER_LEAVES}
+    if missing := own - checked.names:  # mlx-lm leaves them random
         raise ModelLoadFailed(f"{model_name(adapter)} is damaged: it has no {min(missing)}")
     model.eval()
     with _reporting_failures(adapter, None):
         read_weights(model, on_progress, resident)
+    return checked.stored_bytes
 
 
 def check(folder: Path) -> None:
@@ -314,8 +316,9 @@ def load(
         shared = _fill_shared(folder, config, model, on_progress, stamps)
     else:
         _fill(folder, config, model, on_progress, shard)
+    size = weights_size(folder)
     if adapter is not None and shared is not None:
-        _adapt(adapter, folder, model, on_progress, shared.ids)
+        size = _adapt(adapter, folder, model, on_progress, shared.ids)
     vocabulary, ends = _vocabulary(folder, tokenizer, logits_size(model))
     info = ModelInfo(
         id=adapted_name(adapter or folder, base),
@@ -325,7 +328,7 @@ def load(
         vocabulary_size=vocabulary.size,
         eos=ends,
         **_abilities(tokenizer),
-        size_bytes=weights_size(folder) if adapter is None else check_adapter(adapter).stored_bytes,
+        size_bytes=size,
         loaded_at=int(time.time()),
         cache=measure_cache(model, config),
         held_bytes=size_of(model),

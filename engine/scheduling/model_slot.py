@@ -449,7 +449,7 @@ class ModelSlot:
                     on_progress=on_progress,
                     draft=source.draft,
                     user_template=source.user_template,
-                    **({} if source.base is None else {"base": source.base}),
+                    base=source.base,
                 )
         except BaseException as caught:
             self.close()

@@ -236,6 +236,25 @@ def test_another_base_loads_the_adapter_anew(
     run(change())
 
 
+def test_adapter_that_was_trained_on_is_read_anew(
+    tmp_path: Path, demo_model_path: Path, adapters: dict[str, Path]
+) -> None:
+    folder = tmp_path / "changing"
+    shutil.copytree(adapters["lora"], folder)
+
+    async def change() -> None:
+        async with offered_engine(offers(demo_model_path, {"a": folder})) as engine:
+            await ask(engine, "Hi", model="base", max_tokens=2)
+            before = await ask(engine, PROMPT, model="a", max_tokens=12)
+            shutil.copy(adapters["other"] / "adapters.safetensors", folder)
+            await engine.unload("a")
+            after = await ask(engine, PROMPT, model="a", max_tokens=12)
+            assert after.text != before.text
+            assert after.finished.usage.cached_tokens == 0
+
+    run(change())
+
+
 def test_draft_model_drafts_for_an_adapter(
     tmp_path: Path, demo_model_path: Path, adapters: dict[str, Path]
 ) -> None:

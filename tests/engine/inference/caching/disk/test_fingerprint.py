@@ -97,3 +97,25 @@ def test_a_model_whose_files_changed_since_it_was_loaded_has_none(model: Path) -
     stamps = stamps_of(model)
     change_config(model)
     assert fingerprint_of(model, stamps, KINDS, "cpu") is None
+
+
+def test_fingerprint_covers_adapter_and_base(model: Path, tmp_path: Path) -> None:
+    adapters = [tmp_path / name for name in ("one", "two")]
+    for folder in adapters:
+        folder.mkdir()
+        (folder / "adapters.safetensors").write_bytes(b"1")
+        os.utime(folder / "adapters.safetensors", (1, 1))
+
+    def prints() -> list[str | None]:
+        return [
+            fingerprint_of(folder, stamps_of(folder, model), KINDS, "cpu", base=model)
+            for folder in adapters
+        ]
+
+    seen = [print_of(model), *prints()]
+    os.utime(adapters[0] / "adapters.safetensors", (2, 2))
+    seen.append(prints()[0])
+    touch_weights(model)
+    seen += prints()
+    assert None not in seen
+    assert len(set(seen)) == 6
