@@ -46,7 +46,7 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
 from ui.records.store import Problem, query_terms
 from ui.records.tool_calls import Decision
-from ui.records.tool_choice import tools_button_texts
+from ui.records.tool_choice import ToolsInUse, tools_button_texts
 from ui.records.tool_servers import (
     PromptInfo,
     QuestionReply,
@@ -172,11 +172,11 @@ class ToolsInChat(QObject):
             self._lost = lost
             self.lost_changed.emit(lost)
         conversation = self._workspace.current.conversation
-        choice = self._toolbox.choice_of(conversation)
-        self._composer.show_tools(*tools_button_texts(servers, choice))
         info = self._workspace.model_selection.state.info
-        folder = self._workspace.memory.folder_without(conversation)
         can_call = info is None or info.can_call_tools
+        choice = self._toolbox.choice_of(conversation) if can_call else ToolsInUse()
+        self._composer.show_tools(*tools_button_texts(servers, choice))
+        folder = self._workspace.memory.folder_without(conversation)
         self.page.show_choice(conversation.tools, can_call, folder)
 
     def _attach(self, resource: ResourceInfo) -> None:

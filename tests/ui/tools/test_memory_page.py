@@ -1,6 +1,7 @@
 """The facts in Settings, the card of a kept fact, the Tools tab, and the menu of folders."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from engine.values.request import ToolCall
 from tests.support.kept import preferences_state
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.outside.tool_hosts import DictatedHost
+from tests.ui.driving import MODEL, ScriptedEngine
 from ui.chat.messages.tool_cards import ToolCards
 from ui.chat.tools_page import ToolsPage
 from ui.kit.tasks import finish_tasks
@@ -193,6 +195,17 @@ async def test_folder_menu_turns_the_memory_off(window: MainWindow) -> None:
     workspace.conversations.undoable.connect(noted.append)
     workspace.conversations.delete_folder(folders.get(folder.id))
     assert noted[-1].endswith("its conversations stay, and the memory can search them")
+
+
+async def test_chip_counts_no_tools_of_a_model_without_calls(
+    window: MainWindow, scripted: ScriptedEngine
+) -> None:
+    chip = window.chat.composer.tools
+    window.workspace.change_tools(ToolsInUse((MEMORY_SERVER,)))
+    assert chip.accessibleName() == "Tools of Fullstop Memory: 3 tools known"
+    scripted.model = replace(MODEL, can_call_tools=False)
+    window.workspace.model_selection.refresh()
+    assert chip.accessibleName() == "Tools: none in this conversation"
 
 
 async def test_new_chats_use_the_memory_if_wanted(window: MainWindow) -> None:
