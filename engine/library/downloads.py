@@ -22,6 +22,12 @@ from typing import Any, BinaryIO
 from engine.errors import ModelLoadFailed
 from engine.files.causes import is_of_network, os_cause
 from engine.files.safe_files import write_whole
+from engine.library.adapters import (
+    ADAPTER_CONFIG,
+    ADAPTER_WEIGHTS,
+    check_adapter,
+    is_adapter,
+)
 from engine.library.configuration import is_count
 from engine.library.hub import (
     DownloadPhase,
@@ -118,7 +124,10 @@ class HubDownload:
             self._done = 0
             for file in files:
                 self._verify(file, snapshot / file.name)
-            check_folder(snapshot)
+            if is_adapter(snapshot):
+                check_adapter(snapshot)
+            else:
+                check_folder(snapshot)
             # From here on other tools of the hub find the model under this name.
             references = self._folder / "refs"
             references.mkdir(parents=True, exist_ok=True)
@@ -245,6 +254,8 @@ def _listing(repository: str, hub: Hub) -> tuple[str, list[HubFile]]:
         raise HubFailed("the hub's answer cannot be read; try again later")
     listed = [file for sibling in siblings if (file := _file(sibling)) is not None]
     weights = [file for file in listed if is_read(file.name)]
+    if any(file.name == ADAPTER_CONFIG for file in listed):
+        weights = weights or [file for file in listed if file.name == ADAPTER_WEIGHTS]
     files = [file for file in listed if any(fnmatch(file.name, form) for form in _PATTERNS)]
     if not weights:
         others = sorted({Path(file.name).suffix for file in listed} & {".gguf", ".bin", ".pt"})

@@ -54,6 +54,7 @@ class LoadingAfter(QObject):
             self.not_loaded.emit(repository, "Another model was chosen meanwhile.")
         else:
             self._loading = folder, repository
+            self._library.pair(folder)
             # No conversation uses it yet: the open one keeps its own model.
             state.begin_to_load(folder)
 

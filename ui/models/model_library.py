@@ -8,7 +8,15 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from engine.errors import ModelLoadFailed
-from engine.library.local_models import FoundModel, ModelFolders, Origin, discover
+from engine.library.adapters import is_adapter
+from engine.library.local_models import (
+    FoundModel,
+    ModelFolders,
+    Origin,
+    discover,
+    look_into,
+    with_base,
+)
 from engine.library.memory_need import Fit, Memory, MemoryNeed, memory, need
 from engine.library.model_files import model_name
 from engine.library.tokenizer_file import vocabulary_key
@@ -163,6 +171,14 @@ class ModelLibrary(QObject):
         """Load the adapter of a folder over this base from now on."""
         self.choices.change(folder, base=str(base.resolve()))
         self.refresh()
+
+    def pair(self, folder: Path) -> None:
+        """Let an adapter that is not listed yet be loaded over the base that it names."""
+        if is_adapter(folder):
+            found = [model.found for model in self.local]
+            adapter = look_into(folder, Origin.FOLDER)
+            paired = with_base(adapter, found, self.choices.base_of(folder))
+            self.choices.use(folder, None, None, paired.base)
 
     def bases_for(self, model: LibraryModel) -> list[FoundModel]:
         """Return the models that an adapter may be loaded over; none for a model."""

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint
 
-from engine.library.adapters import is_adapter, is_model
-from engine.library.local_models import Origin, look_into, with_base
+from engine.library.adapters import is_model
 from ui.chat.model_switcher import ModelSwitcher
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.dialogs import choose_folder
@@ -70,12 +69,7 @@ class ChoosingModel(QObject):
 
     def open_folder(self, folder: Path) -> None:
         """Load the model in a folder, and list it with the others from now on."""
-        if is_adapter(folder):
-            found = [model.found for model in self._library.local]
-            base = with_base(look_into(folder, Origin.FOLDER), found).base
-            self._library.choices.use(
-                folder, None, None, self._library.choices.base_of(folder) or base
-            )
+        self._library.pair(folder)
         self._workspace.models.load(folder)
         known = {model.folder for model in self._library.local}
         if folder.resolve() not in known and is_model(folder):

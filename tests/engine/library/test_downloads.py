@@ -15,6 +15,7 @@ from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.library.local_models import ModelFolders, discover
 from engine.library.model_folder import check_folder
 from tests.support.hub import Hub, hub
+from tests.support.models.adapters import random_adapter
 
 REPOSITORY = "makers/demo-model"
 
@@ -245,3 +246,20 @@ def test_a_repository_is_taken_by_name_or_by_the_address_of_its_page(text: str) 
 def test_a_text_that_is_not_a_repository_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(HubFailed, match="write owner/name"):
         repository_of(text)
+
+
+def test_adapter_of_a_repository_is_downloaded(
+    site: Hub, tmp_path: Path, demo_model_path: Path
+) -> None:
+    made = random_adapter(demo_model_path, tmp_path / "poems", 1, stated=REPOSITORY)
+    site.add_folder("jane/poems", made)
+    site.files["jane/poems"] |= {"0000100_adapters.safetensors": b"1", "train.py": b"1"}
+    cache = tmp_path / "hub"
+    fetch(cache)
+    folder = fetch(cache, "jane/poems")
+    assert {"adapter_config.json", "adapters.safetensors"} == set(os.listdir(folder))
+    adapted = discover(ModelFolders(hub_cache=cache))[1]
+    assert (adapted.name, adapted.can_be_loaded) == (f"{REPOSITORY} + jane/poems", True)
+    site.files["jane/peft"] = {"adapter_config.json": b"{}", "adapter_model.safetensors": b"1"}
+    with pytest.raises(HubFailed, match="has no weights that MLX can read"):
+        fetch(cache, "jane/peft")
