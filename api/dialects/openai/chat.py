@@ -45,6 +45,7 @@ from api.service.models import (
     loaded_model,
     model_name,
 )
+from engine.errors import NoModel
 from engine.library.template_files import special_tokens
 from engine.values.embedding import EmbeddingRequest, Embeddings
 from engine.values.request import GenerationRequest
@@ -131,7 +132,10 @@ async def get_props(request: ParsedRequest[None]) -> dict[str, Any]:
         "build_info": f"fullstop-{version('fullstop-chat')}",
     }
     status = service.resolve_model(request.url.get("model", ""))
-    if status is None:  # several models, of which none answers requests without a name
+    if status is None:
+        if not service.is_choosing:
+            raise NoModel("no model is loaded")
+        # Several models, of which none answers requests without a name.
         return {
             **common,
             "role": "router",

@@ -36,6 +36,7 @@ def test_props_are_a_routers_until_a_model_is_named(
         assert not engine.status.is_loaded
 
 
-def test_props_without_any_model_are_a_routers(serve: Callable[..., Site]) -> None:
+def test_props_without_a_model_are_refused(serve: Callable[..., Site]) -> None:
     with closing(Engine()) as engine:
-        assert serve(engine).send("GET", "/props").json["role"] == "router"
+        reply = serve(engine).send("GET", "/props")
+        assert (reply.status, reply.json["error"]["code"]) == (503, "no_model_loaded")
