@@ -231,6 +231,14 @@ class ServeOptions:
         _MAX_BYTES,
         minimum=0,
     )
+    prompt_cache_bits: int | None = _count(
+        None,
+        "8 to keep earlier prompts in 8 bits: they take about half of the memory, and answers that "
+        "continue them may differ (default: as the model computes them)",
+        8,
+        minimum=8,
+        example=8,
+    )
     disk_cache_bytes: int | None = _count(
         None,
         "bytes on disk for the cache of earlier prompts, which is then kept after the "

@@ -50,7 +50,8 @@ class Prompt:
 class BatchLimits:
     """Limits of the batch of one model; ``is_shared`` where other processes decode it as well.
 
-    ``reads`` decides which sequences share a cache; None where all do.
+    ``reads`` decides which sequences share a cache; None where all do. ``cache_bits`` holds earlier
+    prompts in 8 bits; None as they are.
     """
 
     prefill_chunk: int
@@ -60,6 +61,7 @@ class BatchLimits:
     disk: DiskCache | None = None
     is_shared: bool = False
     reads: StepReads | None = None
+    cache_bits: int | None = None
 
 
 @dataclass(slots=True)

@@ -69,7 +69,12 @@ class RunningBatch:
             vision=vision,
             reads=limits.reads,
         )
-        self.prompt_cache = PromptCache(fresh, limits.cache_bytes, is_shared=limits.is_shared)
+        self.prompt_cache = PromptCache(
+            fresh,
+            limits.cache_bytes,
+            is_shared=limits.is_shared,
+            is_quantized=limits.cache_bits is not None,
+        )
         self._beginnings = SharedBeginnings(
             self.sequences, can_cut=self.prompt_cache.can_cut_anywhere
         )

@@ -432,6 +432,7 @@ class ModelSlot:
             limits.max_rows,
             not limits.plain_decoding,
             self._context.disk,
+            cache_bits=limits.prompt_cache_bits,
         )
         try:
             if self.backend is not None:

@@ -13,6 +13,7 @@ class Limits:
         context_bytes: Most bytes for the context of all answers that are generated together; None
             for the memory that is free once the model is loaded.
         prompt_cache_bytes: Most bytes of caches kept for earlier prompts.
+        prompt_cache_bits: 8 to keep them in 8 bits; None for as many as the model computes with.
         prefill_chunk: Most tokens of a prompt read between two decode steps.
         plain_decoding: Whether each token is computed by itself. If not, the engine drafts tokens
             and checks several at once where that is faster; the answer is the same.
@@ -26,6 +27,7 @@ class Limits:
     max_waiting: int = 256
     context_bytes: int | None = None
     prompt_cache_bytes: int = 1 << 30
+    prompt_cache_bits: int | None = None
     prefill_chunk: int = 512
     plain_decoding: bool = False
     memory_bytes: int | None = None

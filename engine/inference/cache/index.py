@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import mlx.core as mx
 
 from engine.inference.cache.segments import (
+    QuantizedSegment,
     Segment,
     Snapshot,
     can_cut_anywhere,
@@ -144,10 +145,18 @@ class Entry:
 class PrefixIndex:
     """The cached tokens of one model, whose fresh cache shows its kinds of layers.
 
-    ``is_shared`` where other processes evict the same entries, in an order that no bytes decide.
+    ``is_shared`` where other processes evict the same entries, in an order that no bytes decide;
+    ``is_quantized`` where blocks are held in 8 bits.
     """
 
-    def __init__(self, fresh: Sequence[Any], max_bytes: int, *, is_shared: bool = False) -> None:
+    def __init__(
+        self,
+        fresh: Sequence[Any],
+        max_bytes: int,
+        *,
+        is_shared: bool = False,
+        is_quantized: bool = False,
+    ) -> None:
         self.can_cut_anywhere = can_cut_anywhere(fresh)
         self._segment_layers = count_segments(fresh)
         # The layers of a cache that can be cut anywhere.
@@ -155,6 +164,7 @@ class PrefixIndex:
         # Snapshots alone are no larger for having all tokens before them.
         self.block_bytes = (BLOCK_TOKENS if self._segment_layers else 1 << 40) * TOKEN_BYTES
         self._max_bytes, self._is_shared = max_bytes, is_shared
+        self._is_quantized = is_quantized
         self._lock = threading.RLock()
         self._roots: dict[str, Entry] = {}
         # Roots and blocks, by their hashes.
@@ -290,12 +300,24 @@ class PrefixIndex:
             block = None if block is None else self._holder(block, part)
             end = begin + len(part) // TOKEN_BYTES
             if block is None:
-                new[index] = segment.part(begin, end).copied()
+                new[index] = self._copied(segment.part(begin, end))
             begin = end
         # Evaluating even an empty part of a lazy segment would make MLX compute the whole.
         if new:
-            mx.eval([copied.layers for copied in new.values()])
+            mx.eval([copied.arrays for copied in new.values()])
         return new
+
+    def _quantized(self, segment: Segment) -> Segment:
+        """Return a segment from a file as it is held; on the disk's thread."""
+        if not self._is_quantized:
+            return segment
+        with mx.stream(mx.cpu):
+            quantized = QuantizedSegment(segment)
+            mx.eval(quantized.arrays)
+        return quantized
+
+    def _copied(self, segment: Segment) -> Segment:
+        return QuantizedSegment(segment) if self._is_quantized else segment.copied()
 
     def _hold(self, entry: Entry, content: Segment | Snapshot) -> None:
         """Hold content in memory; shorter blocks with the same keys and values are evicted."""
@@ -484,7 +506,7 @@ class PrefixIndex:
                 if segment.layers:
                     last = [self._holder(parent, part.key) or self._add(parent, part.key)]
                     if last[0].content is None:
-                        self._hold(last[0], segment)
+                        self._hold(last[0], self._quantized(segment))
                 if part.is_snapshot:
                     last.append(self._add(parent, part.key, is_snapshot=True))
                     self._hold(last[-1], snapshot)

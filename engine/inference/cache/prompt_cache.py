@@ -72,11 +72,19 @@ class _File(NamedTuple):
 class PromptCache(PrefixIndex):
     """The caches of earlier prompts."""
 
-    def __init__(self, fresh: Sequence[Any], max_bytes: int, *, is_shared: bool = False) -> None:
-        super().__init__(fresh, max_bytes, is_shared=is_shared)
+    def __init__(
+        self,
+        fresh: Sequence[Any],
+        max_bytes: int,
+        *,
+        is_shared: bool = False,
+        is_quantized: bool = False,
+    ) -> None:
+        super().__init__(fresh, max_bytes, is_shared=is_shared, is_quantized=is_quantized)
         self.disk: DiskCache | None = None
         self.recent = RecentPrompts()
-        self._kinds = kinds_of(fresh)
+        # Files of quantised blocks are none for a cache whose blocks are exact.
+        self._kinds = (*kinds_of(fresh), *(["8 bits"] if is_quantized else []))
         self._can_be_saved = not any(map(is_models_own, parts_of(fresh)))
         # The size of the last snapshot; 0 before any was taken.
         self._snapshot_bytes = 0

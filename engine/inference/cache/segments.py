@@ -41,8 +41,13 @@ class Segment:
     layers: Sequence[_Arrays]
 
     @property
+    def arrays(self) -> list[mx.array]:
+        """All arrays that it holds."""
+        return [array for layer in self.layers for array in layer]
+
+    @property
     def size_bytes(self) -> int:
-        return sum(keys.nbytes + values.nbytes for keys, values in self.layers)
+        return sum(array.nbytes for array in self.arrays)
 
     def part(self, begin: int, end: int) -> "Segment":
         return Segment(
@@ -54,6 +59,42 @@ class Segment:
         return Segment(
             [(mx.contiguous(keys), mx.contiguous(values)) for keys, values in self.layers]
         )
+
+
+class QuantizedSegment(Segment):
+    """A segment whose keys and values are held in 8 bits, as in mlx-lm's ``QuantizedKVCache``.
+
+    Its ``layers`` are close to those it was made of, and computed when they are used.
+    """
+
+    __slots__ = ("_packed",)
+    _packed: list[tuple[mx.array, ...]]
+
+    def __init__(self, exact: Segment) -> None:
+        object.__setattr__(self, "_packed", [_packed(array) for array in exact.arrays])
+
+    @property
+    def arrays(self) -> list[mx.array]:
+        return [array for packed in self._packed for array in packed]
+
+    @property
+    def layers(self) -> Sequence[_Arrays]:
+        arrays = iter([_unpacked(packed) for packed in self._packed])
+        return list(zip(arrays, arrays, strict=True))
+
+
+def _packed(array: mx.array) -> tuple[mx.array, ...]:
+    """Return an array in 8 bits with a scale and a bias for 64 or 32 numbers; others as it is."""
+    size = next((size for size in (64, 32) if array.shape[-1] % size == 0), 0)
+    return tuple(mx.quantize(array, group_size=size, bits=8)) if size else (mx.contiguous(array),)
+
+
+def _unpacked(packed: tuple[mx.array, ...]) -> mx.array:
+    if len(packed) == 1:
+        return packed[0]
+    values, scales, biases = packed
+    size = values.shape[-1] * 4 // scales.shape[-1]
+    return mx.dequantize(values, scales, biases, group_size=size, bits=8)
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,9 +61,10 @@ class Stepped:
         chunk: int = 8,
         reads: StepReads | None = None,
         costs: PassCosts | None = None,
+        cache_bits: int | None = None,
     ) -> None:
         self.model = Model(kind)
-        limits = BatchLimits(prefill_chunk=chunk, cache_bytes=cache_bytes, rows=32, reads=reads)
+        limits = BatchLimits(chunk, cache_bytes, rows=32, reads=reads, cache_bits=cache_bits)
         self.batch = RunningBatch(self.model, limits, costs)
         self.prompts: dict[int, list[int]] = {}
         self.sequences: dict[int, Sequence] = {}
