@@ -28,7 +28,7 @@ from ui.records.passages import (
     Document,
     FolderDocument,
     Found,
-    QuestionVector,
+    PassageSearch,
     passages_of,
 )
 from ui.records.runs import PastRun
@@ -185,22 +185,9 @@ class SqliteConversationStore:
     ) -> list[Hit]:
         return await self._read(lambda database: search(database, query, filter_, limit), [])
 
-    async def find_passages(
-        self,
-        conversation_id: str,
-        documents: Sequence[Document],
-        folder_id: str,
-        questions: Sequence[str],
-        *,
-        is_draft: bool = False,
-        vector: QuestionVector | None = None,
-    ) -> Found:
-        search = (conversation_id, documents, folder_id, questions)
+    async def find_passages(self, search: PassageSearch) -> Found:
         return await self._read(
-            lambda connection: passages.find_passages(
-                connection, *search, is_draft=is_draft, vector=vector
-            ),
-            Found({}, ()),
+            lambda connection: passages.find_passages(connection, search), Found({}, ())
         )
 
     async def passages_without_vector(

@@ -26,6 +26,7 @@ from ui.records.passages import (
     FolderDocument,
     Found,
     Passage,
+    PassageSearch,
     QuestionVector,
     is_about_all,
     merge_rankings,
@@ -93,61 +94,46 @@ class _Indexed(NamedTuple):
         return self.number << PASSAGE_BITS, (self.number + 1 << PASSAGE_BITS) - 1
 
 
-def find_passages(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    documents: Sequence[Document],
-    folder_id: str,
-    questions: Sequence[str],
-    *,
-    is_draft: bool = False,
-    vector: QuestionVector | None = None,
-) -> Found:
-    """Return the passages about questions, the present one last, in a conversation's documents.
+def find_passages(connection: sqlite3.Connection, search: PassageSearch) -> Found:
+    """Return the passages about questions.
 
-    Its other documents are removed from the index, unless the question is still a draft. Those
-    of its folder are searched, too. A damaged index is rebuilt; if the file cannot be used, as on a
-    full disk, the conversation's documents are searched in memory.
+    A damaged index is rebuilt; if the file cannot be used, as on a full disk, the conversation's
+    documents are searched in memory.
     """
-    search = (conversation_id, documents, folder_id, questions, is_draft, vector)
     try:
         try:
-            return _find(connection, *search)
+            return _find(connection, search)
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             _log.error("the index of passages is being rebuilt", exc_info=error)
             connection.execute("INSERT INTO passage_words(passage_words) VALUES ('rebuild')")
-            return _find(connection, *search)
+            return _find(connection, search)
     except sqlite3.DatabaseError as error:
         _log.error("passages are searched in memory", exc_info=error)
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
-            migrate(memory)
-            return _find(memory, *search)
+        return find_in_memory(search)
 
 
-def _find(
-    connection: sqlite3.Connection,
-    conversation_id: str,
-    documents: Sequence[Document],
-    folder_id: str,
-    questions: Sequence[str],
-    is_draft: bool,
-    vector: QuestionVector | None,
-) -> Found:
-    _index(connection, conversation_id, documents, keeps_others=is_draft)
-    known = connection.execute(_SEARCHED, (conversation_id, folder_id, folder_id))
-    own = {document.id for document in documents}
-    searched = [
-        _Indexed(*row) for *row, owner in known if (owner == conversation_id) == (row[1] in own)
-    ]
+def find_in_memory(search: PassageSearch) -> Found:
+    """Return the passages about questions, from an index that is dropped then; any thread."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as memory:
+        migrate(memory)
+        return _find(memory, search)
+
+
+def _find(connection: sqlite3.Connection, search: PassageSearch) -> Found:
+    own_id, folder_id, questions = search.conversation_id, search.folder_id, search.questions
+    _index(connection, own_id, search.documents, keeps_others=search.is_draft)
+    known = connection.execute(_SEARCHED, (own_id, folder_id, folder_id))
+    own = {document.id for document in search.documents}
+    searched = [_Indexed(*row) for *row, owner in known if (owner == own_id) == (row[1] in own)]
     numbers: list[int] = []
     if questions and not is_about_all(questions[-1]):
         rankings = [_rank(connection, searched, questions[-1:])]
         if len(questions) > 1:  # such as "and in 2023?"
             rankings.append(_rank(connection, searched, questions))
-        if vector is not None:
-            rankings.append(_near(connection, searched, vector))
+        if search.vector is not None:
+            rankings.append(_near(connection, searched, search.vector))
         numbers = merge_rankings(rankings)
     is_spread = not numbers
     if is_spread:
@@ -236,8 +222,8 @@ def _rank(
 ) -> list[int]:
     """Return the numbers of the passages with words of questions, best first.
 
-    Words of more than half of the passages say nothing, unless there are no others. For words that
-    occur nowhere, others stand that contain them or are contained in them, as in compounds.
+    Words of more than half of the passages are left out, unless there are no others. Words that
+    occur nowhere are replaced by those that contain them or are part of them, as in compounds.
     """
     terms = dict.fromkeys(term for question in questions for term in _terms(question))
     total = sum(document.passages for document in documents)

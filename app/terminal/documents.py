@@ -1,31 +1,23 @@
 """Passages of long documents for questions in the terminal, from an index in memory."""
 
 import asyncio
-import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
 
 from app.exits import CommandError
 from app.printer import Printer
-from app.store.passages import find_passages
-from app.store.schema import migrate
+from app.store import passages
 from engine.errors import EngineError
 from engine.values.request import GenerationRequest
 from engine.values.verdict import plain_cause
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, Excerpt, Found
+from ui.records.passages import Document, Excerpt, Found, PassageSearch
 from ui.records.prompt_fit import MakeRequest, TokenCounter, fitted_prompt
 
 
 async def find_in_memory(documents: Sequence[Document], questions: Sequence[str]) -> Found:
     """Return the passages about questions, the present one last."""
-
-    def search() -> Found:
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            migrate(connection)
-            return find_passages(connection, "", documents, "", questions)
-
-    return await asyncio.to_thread(search)
+    search = PassageSearch(documents, questions)
+    return await asyncio.to_thread(passages.find_in_memory, search)
 
 
 async def read_documents(

@@ -1,17 +1,14 @@
 """A store of conversations for tests of the window that need neither a file nor a loop."""
 
-import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from pathlib import Path
 
-from app.store.passages import find_passages
-from app.store.schema import migrate
+from app.store.passages import find_in_memory
 from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found, QuestionVector
+from ui.records.passages import Document, FolderDocument, Found, PassageSearch
 from ui.records.runs import PastRun
 from ui.records.store import (
     EVERYWHERE,
@@ -75,19 +72,8 @@ class MemoryConversationStore:
     ) -> list[Hit]:
         return []
 
-    async def find_passages(
-        self,
-        conversation_id: str,
-        documents: Sequence[Document],
-        folder_id: str,
-        questions: Sequence[str],
-        *,
-        is_draft: bool = False,
-        vector: QuestionVector | None = None,
-    ) -> Found:
-        with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-            migrate(connection)
-            return find_passages(connection, conversation_id, documents, folder_id, questions)
+    async def find_passages(self, search: PassageSearch) -> Found:
+        return find_in_memory(search)
 
     async def passages_without_vector(
         self, conversation_id: str, folder_id: str, model: str, count: int

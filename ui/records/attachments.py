@@ -61,7 +61,7 @@ Reading = Literal["", "passages", "all"]
 
 
 def reading_from(value: object) -> Reading:
-    """Return how a document is read; as it fits, if a file says something else."""
+    """Return how a document is read; the default for an unknown value."""
     return cast(Reading, value) if value in get_args(Reading) else ""
 
 

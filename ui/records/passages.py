@@ -115,7 +115,7 @@ class Excerpt:
 
     @property
     def remark(self) -> str:
-        """What the passages are, if no words of the question led to them."""
+        """The choice of the passages if no words of the question were found."""
         return "The beginning, and passages at even distances." if self._spread else ""
 
     @property
@@ -169,6 +169,21 @@ class QuestionVector:
 
     model: str
     vector: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class PassageSearch:
+    """A search in the documents of a conversation and of a folder, the present question last.
+
+    ``is_draft``: the question may still change; the index of other documents is not removed.
+    """
+
+    documents: Sequence[Document]
+    questions: Sequence[str]
+    conversation_id: str = ""
+    folder_id: str = ""
+    is_draft: bool = False
+    vector: QuestionVector | None = None
 
 
 # Returns the passages of documents that are about questions, the present one last.

@@ -13,7 +13,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found, QuestionVector
+from ui.records.passages import Document, FolderDocument, Found, PassageSearch
 from ui.records.runs import PastRun
 from ui.records.titles import plain_line
 
@@ -193,16 +193,7 @@ class ConversationStore(Protocol):
     ) -> list[Hit]:
         """Return the places where the words of a query occur, best first."""
 
-    async def find_passages(
-        self,
-        conversation_id: str,
-        documents: Sequence[Document],
-        folder_id: str,
-        questions: Sequence[str],
-        *,
-        is_draft: bool = False,
-        vector: QuestionVector | None = None,
-    ) -> Found:
+    async def find_passages(self, search: PassageSearch) -> Found:
         """Return the passages about questions in documents of a conversation and of its folder."""
 
     async def passages_without_vector(

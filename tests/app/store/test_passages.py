@@ -16,7 +16,14 @@ from tests.support.outside.manual import QUESTIONS, manual_pages, plain
 from ui.records.attachments import Attachment, text_of_pages
 from ui.records.conversations import Conversation
 from ui.records.messages import question
-from ui.records.passages import Document, Found, QuestionVector, fitting_excerpts, passages_of
+from ui.records.passages import (
+    Document,
+    Found,
+    PassageSearch,
+    QuestionVector,
+    fitting_excerpts,
+    passages_of,
+)
 
 PAGES = manual_pages()
 MANUAL = Document("manual.pdf", text_of_pages(PAGES, 1, len(PAGES)), first_page=1)
@@ -33,7 +40,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 
 def find(connection: sqlite3.Connection, documents: Sequence[Document], *questions: str) -> Found:
-    return find_passages(connection, "c", documents, "", questions)
+    return find_passages(connection, PassageSearch(documents, questions, "c"))
 
 
 def first_text(found: Found) -> str:
@@ -142,7 +149,7 @@ def test_passages_hold_all_text_once() -> None:
     assert max(len(passage.text) for passage in passages) <= 2_500
 
 
-async def test_damaged_index_is_rebuilt_and_full_disk_searched_in_memory(
+async def test_damaged_index_is_rebuilt_and_full_disk_bypassed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "c.db"
@@ -170,7 +177,9 @@ async def test_passages_go_with_messages_drafts_and_conversations(tmp_path: Path
             return int(opened.execute("SELECT count(*) FROM passages").fetchone()[0])
 
     async def search() -> int:
-        found = await store.find_passages(conversation.id, [Document.of(file)], "", ["list"])
+        found = await store.find_passages(
+            PassageSearch([Document.of(file)], ["list"], conversation.id)
+        )
         return len(found.ranked)
 
     assert await search()
@@ -180,7 +189,8 @@ async def test_passages_go_with_messages_drafts_and_conversations(tmp_path: Path
     store.save_messages(conversation, [message])  # undone
     assert await search()
     assert await count() > 200
-    await store.find_passages(conversation.id, [], "", ["list"])  # it is read whole now
+    # It is read whole now.
+    await store.find_passages(PassageSearch([], ["list"], conversation.id))
     assert await count() == 0
     assert await search()
     conversation.attachments = (file,)
@@ -215,7 +225,9 @@ def test_vectors_find_passages_without_common_words(connection: sqlite3.Connecti
 
     def near(model: str, *numbers: float) -> Found:
         vector = QuestionVector(model, array("f", numbers).tobytes())
-        return find_passages(connection, "c", [document], "", ["zoology?"], vector=vector)
+        return find_passages(
+            connection, PassageSearch([document], ["zoology?"], "c", vector=vector)
+        )
 
     assert "Dogs bark" in first_text(near("embedder", 0.1, 0.9))
     assert not near("embedder", 0.1, 0.9).is_spread

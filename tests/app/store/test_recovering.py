@@ -15,7 +15,7 @@ from tests.support.answers.said import conversation
 from ui.records.attachments import Attachment
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
-from ui.records.passages import Document
+from ui.records.passages import Document, PassageSearch
 from ui.records.store import Recovered
 
 
@@ -187,7 +187,7 @@ async def test_recovery_of_folder_documents(path: Path) -> None:
     store = await open_store(path)
     store.save_folder(folder)
     await store.add_document(folder.id, Document("a.txt", "A quince."), "short", lambda _: None)
-    await store.find_passages("c", [Document("b.txt", "A medlar.")], "", ["medlar"])
+    await store.find_passages(PassageSearch([Document("b.txt", "A medlar.")], ["medlar"], "c"))
     await store.aclose()
     damaged = path.with_name("damaged.db")
     path.rename(damaged)
@@ -197,7 +197,8 @@ async def test_recovery_of_folder_documents(path: Path) -> None:
         await store.recover(damaged)
         [document] = await store.folder_documents(folder.id)
         assert (document.name, document.passages, document.remark) == ("a.txt", 1, "short")
-        found = await store.find_passages("c", [], folder.id, ["quince"])
+        found = await store.find_passages(PassageSearch([], ["quince"], "c", folder.id))
         assert [passage.text for _, passage in found.ranked] == ["A quince."]
-        assert not (await store.find_passages("c", [], folder.id, ["medlar"])).ranked
+        found = await store.find_passages(PassageSearch([], ["medlar"], "c", folder.id))
+        assert not found.ranked
     await store.aclose()

@@ -14,7 +14,7 @@ from ui.chat.folder_documents import FolderDocumentsDialog
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.conversations import ConversationFolder
-from ui.records.passages import Document
+from ui.records.passages import Document, PassageSearch
 
 
 def listed(dialog: FolderDocumentsDialog) -> list[str]:
@@ -22,7 +22,7 @@ def listed(dialog: FolderDocumentsDialog) -> list[str]:
 
 
 async def find(store: SqliteConversationStore, folder: ConversationFolder, text: str) -> list[str]:
-    found = await store.find_passages("c", [], folder.id, [text])
+    found = await store.find_passages(PassageSearch([], [text], "c", folder.id))
     return [f"{passage.page}: {passage.text}" for _, passage in found.ranked]
 
 
@@ -49,7 +49,9 @@ async def test_documents_are_added_searched_and_removed(
     assert await find(store, ConversationFolder("Other"), "quince") == []
     assert await find(store, folder, "xyzzy") == [], "documents of a folder do not go unasked"
     attached = Document.of(Attachment("notes.md", notes.read_text()))
-    found = await store.find_passages("c", [attached], folder.id, ["Were quinces sold?"])
+    found = await store.find_passages(
+        PassageSearch([attached], ["Were quinces sold?"], "c", folder.id)
+    )
     numbers = [(document, passage.number) for document, passage in found.ranked]
     assert len(numbers) == len(set(numbers)), "a file that is in both is searched once"
     dialog.list.selectAll()

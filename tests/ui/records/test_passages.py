@@ -50,7 +50,7 @@ def test_word_file_has_headings_and_pdf_file_has_pages(tmp_path: Path) -> None:
     assert [p.page for p in passages_of(Document.of(reader.read()))] == [1, 2]
 
 
-def test_page_marks_within_text_divide_no_document_without_pages() -> None:
+def test_page_marks_divide_no_document_without_pages() -> None:
     [passage] = passages_of(Document("a.txt", "[Page 1]\nx\n\n[Page 2]\ny"))
     assert passage.page == 0
 

@@ -255,7 +255,7 @@ def asked(text: str, reading: Reading = "", content: str = DOCUMENT) -> Conversa
     return question(text, [Attachment("d.txt", content, reading=reading)])
 
 
-def test_document_that_fits_goes_whole_unless_passages_are_chosen() -> None:
+def test_document_that_fits_goes_whole_or_by_chosen_passages() -> None:
     fit = searched([asked("which 3", content="short " * 20)])
     assert fit.excerpts == ()
     assert "short short" in fit.request.messages[0].content
@@ -284,7 +284,7 @@ def test_read_all_is_cut_and_not_searched() -> None:
     assert fit.cuts
 
 
-def test_later_question_gets_passages_in_place_of_the_earlier_ones() -> None:
+def test_later_question_replaces_the_earlier_passages() -> None:
     first = asked("which 3")
     first.excerpts = searched([first]).excerpts or ()
     path = list(chained([first, answer("a"), question("which 9")]))

@@ -17,7 +17,7 @@ from engine.values.request import GenerationRequest
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FindPassages, Found, QuestionVector
+from ui.records.passages import Document, FindPassages, Found, PassageSearch, QuestionVector
 from ui.records.pictures import NO_PICTURES, Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
 from ui.records.requests import fitted, prompt_messages, sent_messages, system_texts_of
@@ -106,15 +106,14 @@ class PromptPlanner:
         async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
             if is_draft and not (documents or folder_id):
                 return Found({}, ())
-            search = (conversation.id, documents, folder_id, questions)
+            search = PassageSearch(documents, questions, conversation.id, folder_id, is_draft)
             model = None if is_draft else self._embedding_model()
             if model is None or not questions:
-                return await self._store.find_passages(*search, is_draft=is_draft)
-            vector = None
+                return await self._store.find_passages(search)
             with contextlib.suppress(EngineError):
                 [numbers] = await self._vectors(model, questions[-1:])
-                vector = QuestionVector(model, numbers)
-            found = await self._store.find_passages(*search, vector=vector)
+                search = replace(search, vector=QuestionVector(model, numbers))
+            found = await self._store.find_passages(search)
             # Their words are enough until all have vectors, which may take minutes.
             restart_task(self, self._embed(conversation.id, folder_id, model), _EMBEDDING)
             return found
