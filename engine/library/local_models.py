@@ -227,7 +227,7 @@ def with_base(
         same = [model for model in bases if model.name.rpartition("/")[2] == last]
         base = same[0] if len(same) == 1 else None
     if base is None:
-        missing = f"{wanted} is not among the models on this computer: download it, or"
+        missing = f"{wanted} is not among the models on this computer: add or download it, or"
         missing = f"Its base {missing}" if wanted else "Its adapter_config.json names no base:"
         return replace(adapter, obstacle=adapter.obstacle or f"{missing} choose another base.")
     return replace(

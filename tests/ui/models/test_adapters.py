@@ -11,6 +11,7 @@ from tests.ui.driving import eventually
 from tests.ui.models.opened import commands_of, entry_of
 from ui.kit.theme import Theme
 from ui.models.models_window import ModelsWindow
+from ui.records.conversations import ChosenModel
 from ui.words import display_name
 
 
@@ -111,3 +112,15 @@ async def test_opened_adapter_is_loaded_and_listed(
         await eventually(lambda: several.answering.state.stage == "ready")
         assert several.answering.state.name == "alpha + poems"
         await eventually(lambda: "alpha + poems" in names(several))
+
+
+async def test_chosen_adapter_is_remembered_by_its_whole_name(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, trained: Path
+) -> None:
+    async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        several.window.model_library.add_folder(trained)
+        await eventually(lambda: "alpha + poems" in names(several))
+        chosen = several.answering.choice_of(trained / "poems")
+        assert chosen == ChosenModel("alpha + poems", (trained / "poems").resolve())
+        several.answering.choose(trained / "poems")
+        assert several.workspace.current.conversation.model == chosen  # also while it loads

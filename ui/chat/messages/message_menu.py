@@ -24,7 +24,6 @@ from ui.kit.flow_text import FlowText, selected_text
 from ui.kit.following import Following
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
-from ui.records.conversations import ChosenModel
 from ui.records.messages import ConversationMessage
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_lists import DEFAULT_LIST, describe_list, list_title, model_list
@@ -189,7 +188,8 @@ class MessageHandling(QObject):
         return entries
 
     def _regenerate_with(self, view: AnswerView, folder: Path) -> None:
-        self._workspace.model_selection.remember(ChosenModel.of(folder))
+        selection = self._workspace.model_selection
+        selection.remember(selection.choice_of(folder))
         view.regenerate_requested.emit()
 
     def quote(self, text: str) -> None:

@@ -92,9 +92,14 @@ class ModelSelection(QObject):
     def choose(self, folder: Path) -> None:
         """Let the model of a folder answer the conversation, and load it at once."""
         if self.models.stage != "loading" and self.models.status(folder.resolve()).info is not None:
-            self.remember(ChosenModel.of(folder))
+            self.remember(self.choice_of(folder))
         else:
             self.models.load(folder)
+
+    def choice_of(self, folder: Path) -> ChosenModel:
+        """Return the model of a folder under the name by which the engine offers it."""
+        resolved = folder.resolve()
+        return ChosenModel(self.models.status(resolved).name, resolved)
 
     def load_again(self) -> None:
         """Load the conversation's model again after it failed or got stuck."""
@@ -131,7 +136,7 @@ class ModelSelection(QObject):
         """Remember a chosen model; if loading it fails, the earlier one is restored."""
         if self._before is None or self._before[0] is not self._conversation:
             self._before = self._conversation, self.choice
-        self._remember(ChosenModel.of(folder))
+        self._remember(self.choice_of(folder))
         self.last_used = self.choice
 
     def _refresh(self) -> None:

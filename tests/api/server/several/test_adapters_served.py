@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import openai
 import pytest
@@ -151,6 +152,20 @@ def test_list_of_models_names_the_parent(
     shown = site.send("POST", "/api/show", {"model": "one"}).json
     assert shown["details"]["parent_model"] == base
     assert "completion" in shown["capabilities"]
+
+
+def test_adapter_is_loaded_and_unloaded_by_name(
+    serve: Callable[..., Any], adapted: tuple[Engine, dict[str, OfferedModel]]
+) -> None:
+    engine, models = adapted
+    site, name = serve(engine), models["two"].id
+    loaded = site.send("POST", "/api/v1/models/load", {"model": "two"})
+    assert loaded.json["instance_id"] == name
+    assert site.send("GET", f"/v1/models/{quote(name)}").json["loaded"] is True
+    reply = site.send("POST", "/api/v1/models/unload", {"instance_id": "two"})
+    assert reply.status == 200
+    answer = site.send("POST", "/v1/chat/completions", asked("/v1/chat/completions", "two"))
+    assert answer.json["model"] == name
 
 
 def test_prompt_routes_take_an_adapter(
