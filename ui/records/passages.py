@@ -4,9 +4,11 @@ Pure, apart from the counts that it asks for; any thread.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate
 
 from engine.wording import counted
 from ui.records.attachments import ATTACHED, Attachment
@@ -307,17 +309,16 @@ async def fitting_excerpts(
         files = (each.as_file() for each in found.excerpts(number))
         return "\n".join(f"{file.title}\n{file.text}" for file in files)
 
+    chars = [0, *accumulate(len(passage.text) for _, passage in found.ranked)]
     low, high = 0, len(found.ranked)
-    chars = 0
-    for number, (_, passage) in enumerate(found.ranked):  # no text has so few tokens
-        chars += len(passage.text)
-        if chars > max_tokens * 16:
-            high = number
-            break
-    while low < high:
-        middle = (low + high + 1) // 2
-        if await count(written(middle)) <= max_tokens:
-            low = middle
+    chars_per_token = 4.0
+    while low < high:  # a guess by the rate of the last one takes few counts, which are slow
+        guess = bisect_right(chars, max_tokens * chars_per_token) - 1
+        tried = min(max(guess, low + 1), high)
+        tokens = await count(written(tried))
+        chars_per_token = chars[tried] / max(tokens, 1)
+        if tokens <= max_tokens:
+            low = tried
         else:
-            high = middle - 1
+            high = tried - 1
     return found.excerpts(low)

@@ -9,7 +9,17 @@ from tests.support.outside.documents import pdf
 from ui.records.attachments import Attachment, PageRange, text_of_pages
 from ui.records.documents import FileReader
 from ui.records.messages import ConversationMessage, question
-from ui.records.passages import Document, Excerpt, Passage, marks_of, passages_of, spread, words_of
+from ui.records.passages import (
+    Document,
+    Excerpt,
+    Found,
+    Passage,
+    fitting_excerpts,
+    marks_of,
+    passages_of,
+    spread,
+    words_of,
+)
 
 SENTENCE = "Ten plain words are in every sentence of this text. "
 
@@ -77,3 +87,22 @@ def test_spread_begins_with_both_ends() -> None:
     assert [*spread(9)][:5] == [0, 8, 4, 2, 6]
     assert sorted(spread(100)) == [*range(100)]
     assert [*spread(0)] == []
+
+
+@pytest.mark.parametrize("chars_per_token", [1, 4, 9])
+async def test_as_many_passages_as_fit_are_found_with_few_counts(chars_per_token: int) -> None:
+    passages = [Passage(n, "x" * (200 + n * 37 % 900), n, n) for n in range(400)]
+    found = Found({("d", "d.txt"): 400}, [("d", passage) for passage in passages])
+    counts: list[int] = []
+
+    async def count(text: str) -> int:
+        counts.append(len(text) // chars_per_token)
+        return counts[-1]
+
+    [excerpt] = await fitting_excerpts(found, 9_000, count)
+    taken = len(excerpt.passages)
+    used = len(counts)
+    (more,) = found.excerpts(taken + 1)
+    assert await count(f"{excerpt.as_file().title}\n{excerpt.as_file().text}") <= 9_000
+    assert await count(f"{more.as_file().title}\n{more.as_file().text}") > 9_000
+    assert used <= 6
