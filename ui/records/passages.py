@@ -36,6 +36,7 @@ _HEADING = re.compile(
 # The title and the labels of ``Excerpt.as_file``.
 _TITLE = re.compile(r"(.*) \([\d,]+ of [\d,]+ passages?(?:, spread evenly)?\)")
 _LABEL = re.compile(r"^\[((?:Passage|Pages?) [^\n]*)\]$", re.MULTILINE)
+_ELSEWHERE = "Passages of it are with the last question"
 # A question about all of a document: the words in it name no passage.
 _ABOUT_ALL = re.compile(
     r"\b(?:summar[iy]|tl;?dr|overview|key points|main points|zusammenfass|fasse?\b.*\bzusammen|"
@@ -132,7 +133,8 @@ class Excerpt:
     def as_file(self) -> Attachment:
         """Return the passages as a file of the prompt, or a note without any."""
         if not self.passages:
-            return Attachment(self.name, "(Passages of it are with the last question.)")
+            why = "No passage of it has room" if self.total else _ELSEWHERE
+            return Attachment(self.name, f"({why}.)")
         parts = (f"[{passage.label}]\n{passage.text.strip()}" for passage in self.passages)
         return Attachment(f"{self.name} ({self.extent})", "\n\n".join(parts))
 

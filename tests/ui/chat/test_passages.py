@@ -95,6 +95,8 @@ async def test_questions_get_passages_with_pages_and_cards_show_them(
         card.chip.reading.click()
         assert first.files[0].reading == "all"
         assert card.chip.reading.text() == "Passages"
+        assert card.text_view.toPlainText().startswith("[Page 1]"), "all of the text is shown"
+        assert excerpt.sentence in card.chip.accessibleName(), "these were read so far"
         run = current.regenerate(answer)
         assert run is not None
         await eventually(lambda: run.is_over and not current.is_busy)

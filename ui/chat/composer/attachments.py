@@ -354,8 +354,10 @@ def file_lines(file: Attachment, excerpt: Excerpt | None = None) -> list[str]:
 
 
 def card_text(file: Attachment, excerpt: Excerpt | None) -> str:
-    """Return the text that the card of a sent file shows: all of it, or the passages."""
-    return shown_text(file.text if excerpt is None else excerpt.as_file().text)
+    """Return the text that the card of a file shows: all of it, or the passages."""
+    if excerpt is None or file.reading == "all":
+        return shown_text(file.text)
+    return shown_text(excerpt.as_file().text)
 
 
 def show_card_text(
@@ -668,7 +670,7 @@ class AttachedFile(QWidget):
 
     def show_excerpt(self, file: Attachment, excerpt: Excerpt | None) -> None:
         """Show which passages were read of a document; all of it without any."""
-        is_other = excerpt != self._excerpt
+        is_other = (file, excerpt) != (self._file, self._excerpt)
         self._file, self._excerpt = file, excerpt
         if excerpt is None:
             self.chip.show_caption(file_caption(file))
