@@ -207,7 +207,8 @@ class Memory(QObject):
 
         async def search(words: str) -> list[Hit]:
             hits = await self._store.search(words, target)
-            return [hit for hit in hits if hit.role in _SPEAKERS]
+            spoken = (hit for hit in hits if hit.role in _SPEAKERS)
+            return sorted(spoken, key=lambda hit: hit.role == "title")
 
         hits = await search(query)
         if not hits:

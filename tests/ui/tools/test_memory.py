@@ -227,6 +227,15 @@ async def test_memory_search_falls_back_to_most_words(remembering: Remembering) 
     assert (await remembering.search("nothing of this")).startswith("No earlier conversation has")
 
 
+async def test_memory_search_quotes_messages_before_titles(remembering: Remembering) -> None:
+    for number in range(9):
+        remembering.keep(f"Harz {number}", "about hiking")
+    remembering.keep("Trip", "the Harz in May")
+    first, *others = (await remembering.search("harz")).splitlines()[1:]
+    assert first.endswith("the Harz in May")
+    assert len(others) == 7
+
+
 async def test_memory_search_quotes_without_special_tokens(
     remembering: Remembering,
 ) -> None:
