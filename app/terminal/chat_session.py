@@ -37,7 +37,6 @@ from ui.records.requests import (
     prompt_messages,
     request_for,
     sent_messages,
-    system_texts_of,
 )
 from ui.records.runs import NO_CHANGE, LeftOut
 from ui.records.stop_entries import StopEntry
@@ -140,11 +139,11 @@ class ChatSession:
         if model is None:
             return request, None
         path = conversation.tree.path_to(turn)
-        settings, system = conversation.settings, system_texts_of(request)
+        settings = conversation.settings
         pictures = self.pictures if model.can_see else {}
 
         def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
-            complete = prompt_messages(messages, system, pictures=pictures)
+            complete = prompt_messages(messages, settings.system_prompt, pictures=pictures)
             return adapted(replace(request, messages=complete), settings, model)
 
         sent = sent_messages(conversation, turn)

@@ -137,21 +137,12 @@ def request_for(
     pictures: Pictures = NO_PICTURES,
     facts: Iterable[Fact] = (),
 ) -> GenerationRequest:
-    """Return the request that answers a question of a conversation.
-
-    The kept facts that its own calls show are not repeated: a fact that a call adds would change
-    the beginning of the prompt, which is cached.
-    """
+    """Return the request that answers a question of a conversation; ``facts`` are kept ones."""
     settings = conversation.settings
     sent = sent_messages(conversation, question)
-    results = (result for each in sent if each.run is not None for result in each.run.results)
-    shown = set(map(remembered, results))
-    block = facts_block(fact for fact in facts if (fact.id, fact.text) not in shown)
     return fitted(
         GenerationRequest(
-            messages=prompt_messages(
-                sent, (settings.system_prompt, block), begun, pictures=pictures
-            ),
+            messages=prompt_messages(sent, settings.system_prompt, facts, begun, pictures=pictures),
             sampling=settings.sampling,
             stops=stop_rules(conversation, None, change),
             max_tokens=settings.max_tokens,
@@ -166,13 +157,20 @@ def request_for(
 
 def prompt_messages(
     sent: Sequence[ConversationMessage],
-    system_texts: Sequence[str],
+    system_prompt: str = "",
+    facts: Iterable[Fact] = (),
     begun: str = "",
     summarized: str = "",
     pictures: Pictures = NO_PICTURES,
 ) -> tuple[Message, ...]:
-    """Return the messages of a prompt."""
-    messages = [Message("system", text) for text in system_texts if text.strip()]
+    """Return the messages of a prompt, with the kept facts that none of its calls shows.
+
+    A fact that a call adds would change the beginning of the prompt, which is cached.
+    """
+    results = (result for each in sent if each.run is not None for result in each.run.results)
+    shown = set(map(remembered, results))
+    block = facts_block(fact for fact in facts if (fact.id, fact.text) not in shown)
+    messages = [Message("system", text) for text in (system_prompt, block) if text.strip()]
     messages += questions_joined(turns_of(sent, pictures, summarized))
     if begun:
         messages.append(Message("assistant", begun))

@@ -54,13 +54,13 @@ def fitted(
 ) -> PromptFit:
     def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
         summarized = first if when_full == "summarize" else ""
-        return GenerationRequest(prompt_messages(messages, (system,), summarized=summarized))
+        return GenerationRequest(prompt_messages(messages, system, summarized=summarized))
 
     return asyncio.run(fitted_prompt(path, path, make, COUNTER, when_full, before, uncut))
 
 
 def make_plain(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
-    return GenerationRequest(prompt_messages(messages, ()))
+    return GenerationRequest(prompt_messages(messages))
 
 
 def size_of(fit: PromptFit) -> int:
@@ -111,7 +111,7 @@ def test_what_must_go_goes_in_order_and_the_prompt_fits_if_that_is_possible(
     must = [group for group in groups[:-1] if any(one.is_pinned for one in group)]
     for group in [*must, groups[-1]]:
         assert all(one.id in sent for one in group), "pinned ones and the last one always go"
-    least = prompt_messages([m for group in [*must, groups[-1]] for m in group], ("s" * system,))
+    least = prompt_messages([m for group in [*must, groups[-1]] for m in group], "s" * system)
     needed = sum(len(one.content) + MARKS for one in least)
     if when_full != "ask" and needed < CONTEXT * 0.9:
         assert size_of(fit) < CONTEXT
@@ -138,7 +138,7 @@ def test_no_result_goes_without_its_call_and_no_call_without_its_results(
 @given(conversations())
 def test_all_goes_where_all_fits(path: list[ConversationMessage]) -> None:
     fit = fitted(path)
-    whole = sum(len(one.content) + MARKS for one in prompt_messages(path, ()))
+    whole = sum(len(one.content) + MARKS for one in prompt_messages(path))
     if whole <= CONTEXT * 0.9:
         assert fit.left_out is None
         assert not fit.cuts

@@ -181,6 +181,7 @@ class ContextMeter(QObject):
             conversation.settings,
             model,
             last_left_out(shown),
+            facts=facts,
             uncut="" if cuts_files else message.id,
             is_draft=True,
         )

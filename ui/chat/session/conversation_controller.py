@@ -632,7 +632,8 @@ class ConversationController(QObject):
         """Return a request that fits into the model's context; note the left-out messages."""
         run, planner, conversation = answer.run, self._context.planner, self.conversation
         target, without = (conversation, parent, request, settings, model), run.stop_change.without
-        fit, make = await planner.fit(*target, run.left_out, without=without)
+        facts = self._context.facts_for(conversation)
+        fit, make = await planner.fit(*target, run.left_out, facts=facts, without=without)
         self._note_cuts(fit.cuts)
         if fit.excerpts is not None and parent.excerpts != fit.excerpts:
             parent.excerpts = fit.excerpts

@@ -16,11 +16,12 @@ from engine.values.embedding import EmbeddingRequest
 from engine.values.request import GenerationRequest
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task
 from ui.records.conversations import Conversation, ConversationSettings, WhenFull
+from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
 from ui.records.passages import Document, FindPassages, Found, PassageSearch, QuestionVector
 from ui.records.pictures import NO_PICTURES, Pictures, read_pictures
 from ui.records.prompt_fit import MakeRequest, PromptFit, TokenCounter, fitted_prompt
-from ui.records.requests import fitted, prompt_messages, sent_messages, system_texts_of
+from ui.records.requests import fitted, prompt_messages, sent_messages
 from ui.records.runs import LeftOut
 from ui.records.store import ConversationStore
 
@@ -63,6 +64,7 @@ class PromptPlanner:
         model: ModelInfo,
         before: LeftOut | None,
         *,
+        facts: Sequence[Fact],
         without: str | int | None = None,
         uncut: str = "",
         is_draft: bool = False,
@@ -73,13 +75,13 @@ class PromptPlanner:
         without; ``uncut`` names a message to send whole.
         """
         pictures = await self.pictures(conversation.tree.path_to(message), model)
-        system = system_texts_of(request)
         begun = request.messages[-1].content if request.continues_message else ""
         is_summarized = self.when_full_of(conversation) == "summarize"
 
         def make(messages: Sequence[ConversationMessage], first: str) -> GenerationRequest:
             summarized = first if is_summarized else ""
-            sent = prompt_messages(messages, system, begun, summarized, pictures)
+            system = settings.system_prompt
+            sent = prompt_messages(messages, system, facts, begun, summarized, pictures)
             return fitted(replace(request, messages=sent), settings, model, without)
 
         fit = await fitted_prompt(

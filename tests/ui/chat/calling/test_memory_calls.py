@@ -13,6 +13,7 @@ from tests.support.families.templates import TEMPLATES
 from tests.support.families.writers import FAMILIES
 from tests.support.kept import preferences_state
 from tests.support.outside.tool_hosts import NoTools
+from tests.support.scripted import Stage
 from tests.ui.driving import Enter, Living, ScriptedEngine, answered, eventually, session
 from tests.ui.driving import ended as is_over
 from ui.chat.session.conversation_controller import ConversationController
@@ -141,6 +142,30 @@ async def test_facts_changed_elsewhere_are_in_the_next_prompt(
     assert "Bonn" in systems[1][0]
     assert systems[2] == []
     await talk.finish()
+
+
+async def test_fact_of_a_left_out_message_is_in_the_prompt(
+    tmp_path: Path, store: SqliteConversationStore
+) -> None:
+    questions = [f"{number}".ljust(600, "x") for number in range(4)]
+    stage = Stage(tmp_path, {question: ["yes"] for question in questions}, context=2048)
+    async with loaded_engine(Path("scripted"), loader=stage.load) as engine:
+        talk, memory = chat(engine, store)
+        talk._context.planner.when_full = "leave_out"
+        fact = memory.add("The user lives in Berlin.", talk.conversation.id)
+        for question in questions:
+            run = talk.send(question)
+            assert run is not None
+            await is_over(talk)
+            if question is questions[0]:
+                result = CallResult("c", "done", remembered_text(fact), MEMORY_SERVER, "remember")
+                run.results.append(result)
+        assert run.left_out is not None
+        trace = talk._traces.get(run.id)
+        assert trace is not None
+        assert trace.request is not None
+        assert fact.text in trace.request.messages[0].content
+        await talk.finish()
 
 
 async def test_fact_of_another_version_of_the_chat_is_in_the_prompt(
