@@ -20,6 +20,7 @@ from engine import DiskCache, Engine, validate_template
 from engine.distributed.world import World, launched
 from engine.errors import DraftLoadFailed, EngineError, InvalidTemplate, ModelLoadFailed
 from engine.library.adapters import is_adapter
+from engine.library.local_models import Origin, look_into
 from engine.library.model_folder import check_folder
 from engine.library.model_info import ModelInfo
 from engine.library.template_files import read_template
@@ -80,11 +81,10 @@ def base_of(folder: Path, base: Path | None = None) -> Path | None:
     """Return the base of an adapter, by default the one that it names; None for a model."""
     if not is_adapter(folder):
         return None
-    adapter = paths.adapter_at(folder)
-    if adapter.problem:
-        raise CommandError(f"{folder}: {adapter.problem}")
-    if (base := base or adapter.base) is None:
-        raise CommandError(f"{folder}: {plain_cause(adapter.obstacle)}; --model gives its base")
+    if fault := look_into(folder, Origin.FOLDER).trouble:
+        raise CommandError(f"{folder}: {fault}")
+    if base is None and (base := (adapter := paths.adapter_at(folder)).base) is None:
+        raise CommandError(f"{folder}: {adapter.obstacle} --model gives its base.")
     return base
 
 

@@ -155,6 +155,7 @@ def test_ask_answers_with_an_adapter(
         ("some/other-model", "Its base some/other-model is not among the models"),
         ("", "names no base"),
         (None, "has no adapter_config.json"),
+        ("demo-model", "poems: It was made with PEFT"),
     ],
 )
 def test_ask_names_what_an_adapter_lacks(
@@ -163,10 +164,12 @@ def test_ask_names_what_an_adapter_lacks(
     folder = tmp_path / "poems"
     if stated is not None:
         random_adapter(demo_model(), folder, 1, stated=stated)
+    if "PEFT" in cause:
+        (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     assert main(["ask", "Hi", "--adapter", str(folder)]) != 0
     error = capfd.readouterr().err
     assert cause in error
-    assert stated is None or "--model gives its base" in error
+    assert ("--model gives its base" in error) is ("base" in cause)
 
 
 def test_saved_run_with_large_pictures_is_read_again(tmp_path: Path) -> None:
