@@ -216,6 +216,8 @@ def _fill_shared(
             BASES[folder, stamps] = shared
     else:
         shared.give_to(model)
+        total = size_of(model)
+        on_progress(LoadProgress("weights", total, total))
     return shared
 
 
