@@ -56,18 +56,16 @@ def _offered(given: Sequence[Path], folders: tuple[Path, ...]) -> list[OfferedMo
             raise CommandError(f"--models-folder: {folder} is not a folder", exits.USAGE)
     if not given and not folders:
         return offered_models(paths.local_models())
-    first = [_look_into(folder) for folder in given]
+    first = [
+        paths.adapter_at(folder) if is_adapter(folder) else look_into(folder, Origin.FOLDER)
+        for folder in given
+    ]
     for model in first:
         if model.problem:
             raise CommandError(f"--model {model.folder}: {model.problem}")
     if not given:
         first = [look_into(paths.demo_model(), Origin.BUNDLED)]
     return offered_models([*first, *discover(ModelFolders(added=folders))])
-
-
-def _look_into(folder: Path) -> FoundModel:
-    is_alone = not is_adapter(folder)
-    return look_into(folder, Origin.FOLDER) if is_alone else paths.adapter_at(folder)
 
 
 def _lora_modules(
