@@ -68,9 +68,9 @@ def test_long_sequence_leaves_short_ones_unpadded() -> None:
     stepped.answer(*short, long)
     assert sorted(map(len, stepped.groups)) == [1, 8]
     assert stepped.padding < 8 * 9
-    # Eight caches padded to the long one's would have more than the weights.
-    own = 1536 + 8 * 256
-    assert sum(part.keys.shape[0] * part.keys.shape[2] for part in caches(stepped)) <= own + 256
+    # mlx-lm allocates up to 256 positions more; padded to the long one there would be 13,824.
+    positions = sum(part.keys.shape[0] * part.keys.shape[2] for part in caches(stepped))
+    assert positions <= 1536 + 8 * 256 + 9 * 256
     for row in (*short, long):
         stepped.check(row)
     stepped.leave(long)
