@@ -1,6 +1,7 @@
 """Loading a model: its progress, cancelling it, unloading it while idle, failures in words."""
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from tests.engine.scheduling.stages import Failing, SlowLoading, stage_of, until
 from tests.support.asking import ask, request
 
 
-def test_load_progress_reports_phases_and_bytes(demo_model_path: Path) -> None:
+def test_load_progress_reports_phases_and_bytes(demo_model_path: Path, tmp_path: Path) -> None:
     from engine.inference.mlx_loading import load
 
     seen: list[LoadProgress] = []
-    load(demo_model_path, limits=BatchLimits(512, 1 << 20, 2), on_progress=seen.append).close()
+    # Weights that another engine of this process has in memory would be shared, not read.
+    folder = Path(shutil.copytree(demo_model_path, tmp_path / "copy"))
+    load(folder, limits=BatchLimits(512, 1 << 20, 2), on_progress=seen.append).close()
 
     assert [progress.phase for progress in seen][:2] == ["checking", "tokenizer"]
     total = seen[-1].total_bytes
