@@ -5,7 +5,7 @@ import secrets
 import time
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from engine.files.json_fields import DamagedFile, Fields
@@ -117,5 +117,5 @@ def facts_from(rows: Iterable[tuple[Any, Any, Any, Any]]) -> list[Fact]:
         except DamagedFile:
             continue
         source = conversation_id if isinstance(conversation_id, str) else ""
-        facts.append(Fact(fact.text, source, fact.created_at, fact.id))
+        facts.append(replace(fact, conversation_id=source))
     return facts

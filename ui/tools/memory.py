@@ -1,6 +1,5 @@
 """The built-in tools that search the user's conversations and keep facts. Main thread."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -212,15 +211,12 @@ class Memory(QObject):
 
         hits = await search(query)
         if not hits:
-            found: Counter[tuple[str, str | None]] = Counter()
-            first: dict[tuple[str, str | None], Hit] = {}
+            found: dict[tuple[str, str | None], list[Hit]] = {}
             terms = query_terms(query)
             for term in ([term for term in terms if len(term) > 2] or terms)[:_MAX_TERMS]:
                 for hit in await search(f'"{term}"'):
-                    key = hit.conversation_id, hit.message_id
-                    found[key] += 1
-                    first.setdefault(key, hit)
-            hits = [first[key] for key, _ in found.most_common()]
+                    found.setdefault((hit.conversation_id, hit.message_id), []).append(hit)
+            hits = [each[0] for each in sorted(found.values(), key=len, reverse=True)]
         if not hits:
             return f"No earlier conversation has {quoted(query, 80)}. Try other or fewer words."
         lines = [f"{number}. {_line(hit)}" for number, hit in enumerate(hits[:limit], 1)]
