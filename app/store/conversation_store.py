@@ -215,6 +215,8 @@ class SqliteConversationStore:
     async def add_document(
         self, folder_id: str, document: Document, remark: str, on_added: Callable[[int], object]
     ) -> None:
+        if await self.show_document(folder_id, document.id, is_shown=True):
+            return
         divided, count = passages_of(document), 0
         try:
             number = await self._change(
@@ -227,7 +229,10 @@ class SqliteConversationStore:
                 on_added(count)
             await self._change(lambda c: passages.end_document(c, number, count))
         except BaseException as error:
-            await asyncio.shield(self.remove_document(folder_id, document.id))
+            with contextlib.suppress(sqlite3.Error):
+                await asyncio.shield(
+                    self._change(lambda c: passages.remove_document(c, folder_id, document.id))
+                )
             if isinstance(error, sqlite3.Error):
                 _log.error("a document cannot be added", exc_info=error)
                 raise FileRefused(
@@ -235,9 +240,14 @@ class SqliteConversationStore:
                 ) from error
             raise
 
-    async def remove_document(self, folder_id: str, document_id: str) -> None:
-        with contextlib.suppress(sqlite3.Error):
-            await self._change(lambda c: passages.remove_document(c, folder_id, document_id))
+    async def show_document(self, folder_id: str, document_id: str, *, is_shown: bool) -> bool:
+        try:
+            return await self._change(
+                lambda c: passages.show_document(c, folder_id, document_id, is_shown=is_shown)
+            )
+        except sqlite3.Error as error:
+            _log.error("a document cannot be removed or restored", exc_info=error)
+            return False
 
     async def _change(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         def change() -> _T:

@@ -46,6 +46,9 @@ _SEPARATED = re.compile(f"([{CJK}])")
 
 _KNOWN = "SELECT id FROM documents WHERE owner = ?"
 _ADD_DOCUMENT = "INSERT INTO documents(owner, id, name, passages, remark) VALUES (?, ?, ?, ?, ?)"
+_SHOW = (
+    "UPDATE documents SET passages = ? * abs(passages) WHERE owner = ? AND id = ? AND passages <> 0"
+)
 _SEARCHED = (
     "SELECT number, id, name, passages, owner FROM documents "
     "WHERE owner IN (?, ?) AND passages > 0 "
@@ -64,7 +67,7 @@ _VECTORS = "SELECT number, vector FROM passages WHERE number BETWEEN ? AND ? AND
 _WITHOUT_VECTOR = (
     "SELECT p.number, p.text FROM documents d JOIN passages p "
     f"ON p.number BETWEEN d.number << {PASSAGE_BITS} AND (d.number + 1 << {PASSAGE_BITS}) - 1 "
-    "WHERE d.owner IN (?, ?) AND p.embedded_by <> ? LIMIT ?"
+    "WHERE d.owner IN (?, ?) AND d.passages > 0 AND p.embedded_by <> ? LIMIT ?"
 )
 _PASSAGE = "SELECT number, text, page, last_page, heading FROM passages WHERE number = ?"
 
@@ -205,6 +208,14 @@ def end_document(connection: sqlite3.Connection, number: int, passages: int) -> 
 def remove_document(connection: sqlite3.Connection, owner: str, identity: str) -> None:
     """Remove a document with its passages."""
     connection.execute("DELETE FROM documents WHERE owner = ? AND id = ?", (owner, identity))
+
+
+def show_document(
+    connection: sqlite3.Connection, owner: str, identity: str, *, is_shown: bool
+) -> bool:
+    """Show a whole document, or hide it until the next start removes it; False without one."""
+    row = (1 if is_shown else -1, owner, identity)
+    return connection.execute(_SHOW, row).rowcount > 0
 
 
 def _separated(text: str) -> str:

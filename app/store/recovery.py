@@ -85,9 +85,9 @@ class _Reader:
         folders = list(self._named("folders", FOLDERS))
         conversations = list(self._conversations.values())
         facts = [fact_row(fact) for fact in self._facts()]
-        documents = self._typed("documents", DOCUMENTS, (int, str, str, str, str))
+        documents = self._typed("documents", DOCUMENTS, (int, str, str, str, str, int))
         of_folders = {identity for identity, _ in folders}
-        documents = [row for row in documents if row[1] in of_folders]
+        documents = [row for row in documents if row[1] in of_folders and row[5] > 0]
         passages: list[Row] = []
         if documents:
             passages = self._typed("passages", PASSAGES, (int, int, int, str, str))

@@ -15,7 +15,9 @@ attached       JSON of what waits to be sent: the files of a draft, and queued m
 said           full-text index of the texts of messages, but for running answers
 works          view of the reasoning, and of the tool calls with their results, within ``run``
 worked         full-text index of ``works``
-documents      texts that are searched: of a conversation (derived from its messages) or of a folder
+documents      texts that are searched: of a conversation (derived from its messages) or of a
+               folder; ``passages``: their number, negative in a removed one until the next start,
+               for undo, and 0 while it is being added
 passages       their passages; ``vector``: that of the model ``embedded_by``
 passage_words  full-text index of the passages
 imports        unused since an earlier version

@@ -54,7 +54,7 @@ _ADD_ATTACHED = _inserting("attached", rows.ATTACHED, "INSERT OR IGNORE")
 _ADD_MESSAGE = _inserting("messages", MessageRow._fields, "INSERT OR IGNORE")
 _ADD_PRESET = _inserting("presets", rows.PRESETS, "INSERT OR IGNORE")
 ADD_PASSAGE = _inserting("passages", rows.PASSAGES)
-_ADD_DOCUMENT = _inserting("documents", (*rows.DOCUMENTS[1:], "passages"), "INSERT OR IGNORE")
+_ADD_DOCUMENT = _inserting("documents", rows.DOCUMENTS[1:], "INSERT OR IGNORE")
 _ADD_FOLDER = _inserting("folders", rows.FOLDERS, "INSERT OR IGNORE")
 _ADD_FACT = f"INSERT OR IGNORE INTO {_INSERT_FACT}"
 
@@ -77,7 +77,7 @@ DELETE FROM conversations WHERE NOT is_pinned AND draft = ''
 
 # Also a document whose reading was cut off.
 _DELETE_DOCUMENTS = """
-DELETE FROM documents WHERE passages = 0
+DELETE FROM documents WHERE passages <= 0
     OR owner NOT IN (SELECT id FROM conversations UNION ALL SELECT id FROM folders)
 """
 
@@ -185,7 +185,7 @@ def _add_documents(connection: sqlite3.Connection, recovered: RecoveredRows) -> 
     passages: dict[int, list[tuple[Any, ...]]] = {}
     for row in recovered.passages:
         passages.setdefault(row[0] >> PASSAGE_BITS, []).append(row)
-    for number, *facts in recovered.documents:
+    for number, *facts, _ in recovered.documents:
         own = passages.get(number, ())
         added = connection.execute(_ADD_DOCUMENT, (*facts, len(own)))
         if added.rowcount > 0 and added.lastrowid is not None:

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QListView, QProgressBar, QPushButton, QWidget
 
 from engine.helper_process import HelperClosed
 from engine.wording import counted
+from ui.kit.buttons import UndoBar
 from ui.kit.dialogs import choose_files
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
@@ -48,6 +49,7 @@ class FolderDocumentsDialog(OwnDialog):
         self.progress.setTextVisible(False)
         self.progress.setAccessibleName("Progress of the reading")
         self.problem = label("", "fault", 0.95, is_wrapped=True)
+        self.undo_bar = UndoBar()
         self.add = QPushButton("Add…")
         self.remove = QPushButton("Remove")
         self.stop = QPushButton("Stop Reading")
@@ -63,6 +65,7 @@ class FolderDocumentsDialog(OwnDialog):
             self.state,
             self.progress,
             self.problem,
+            self.undo_bar,
             row(self.add, self.remove, self.stop, STRETCH, self.close_button, spacing=8),
             spacing=8,
             margins=(18, 16, 18, 16),
@@ -140,11 +143,19 @@ class FolderDocumentsDialog(OwnDialog):
     def _remove(self) -> None:
         numbers = {index.row() for index in self.list.selectedIndexes()}
         chosen = [self._documents[number] for number in sorted(numbers)]
-        start_task(self, self._remove_all(chosen), "remove documents of a folder")
+        start_task(self, self._show(chosen, is_shown=False), "remove documents of a folder")
+        text = (
+            f"{chosen[0].name} removed" if len(chosen) == 1 else f"{len(chosen)} documents removed"
+        )
 
-    async def _remove_all(self, documents: list[FolderDocument]) -> None:
+        def undo() -> None:
+            start_task(self, self._show(chosen, is_shown=True), "restore documents of a folder")
+
+        self.undo_bar.offer(text, undo)
+
+    async def _show(self, documents: list[FolderDocument], *, is_shown: bool) -> None:
         for document in documents:
-            await self._store.remove_document(self._folder.id, document.id)
+            await self._store.show_document(self._folder.id, document.id, is_shown=is_shown)
         await self._list()
 
     def _stop(self) -> None:

@@ -215,7 +215,8 @@ class ConversationStore(Protocol):
         ``on_added`` gets the passages so far. Nothing of it is left if this is cancelled.
         """
 
-    async def remove_document(self, folder_id: str, document_id: str) -> None: ...
+    async def show_document(self, folder_id: str, document_id: str, *, is_shown: bool) -> bool:
+        """Remove a document from a folder, or undo that; return whether it was possible."""
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         """Return the newest answers that were generated here, newest first."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from PySide6.QtWidgets import QWidget
 
 from app.store.conversation_store import SqliteConversationStore, open_store
+from app.store.recovery import readable_rows
 from tests.support.outside.documents import pdf
 from tests.ui.driving import eventually
 from ui.chat.folder_documents import FolderDocumentsDialog
@@ -58,6 +59,41 @@ async def test_documents_are_added_searched_and_removed(
     dialog.remove.click()
     await eventually(lambda: listed(dialog) == [])
     assert await find(store, folder, "quince") == []
+    assert dialog.undo_bar.message.text() == "2 documents removed"
+    dialog.undo_bar.button.click()
+    await eventually(lambda: len(listed(dialog)) == 2)
+    assert await find(store, folder, "quince")
+    await store.aclose()
+
+
+async def test_removed_document_stays_removed(tmp_path: Path) -> None:
+    path, folder = tmp_path / "c.db", ConversationFolder("Law")
+    document = Document("x.txt", "A quince.")
+    store = await open_store(path)
+    store.save_folder(folder)
+    for _ in range(2):  # adding it again shows it again
+        await store.add_document(folder.id, document, "", lambda _: None)
+        assert await find(store, folder, "quince")
+        assert await store.show_document(folder.id, document.id, is_shown=False)
+        assert await store.passages_without_vector("", folder.id, "model", 9) == []
+    await store.aclose()
+    assert readable_rows(path)[0].documents == []
+    store = await open_store(path)
+    assert not await store.show_document(folder.id, document.id, is_shown=True), "it is gone"
+    await store.aclose()
+
+
+async def test_document_stays_when_its_second_reading_is_stopped(tmp_path: Path) -> None:
+    store = await open_store(tmp_path / "c.db")
+    folder = ConversationFolder("Law")
+    store.save_folder(folder)
+    document = Document("x.txt", "A quince.")
+    await store.add_document(folder.id, document, "", lambda _: None)
+    adding = asyncio.ensure_future(store.add_document(folder.id, document, "", lambda _: None))
+    await asyncio.sleep(0)
+    adding.cancel()
+    await asyncio.wait([adding])
+    assert await find(store, folder, "quince")
     await store.aclose()
 
 
