@@ -10,6 +10,8 @@ _ALONE_S = 0.25
 _BESIDE_S = 0.02
 # On most devices, reading fewer tokens in one pass takes hardly less time.
 _MIN_TOKENS = 16
+# The first read measures the speed: on a slow processor, a whole chunk takes minutes.
+_FIRST_TOKENS = 64
 _NEWEST = 0.3
 
 
@@ -28,7 +30,7 @@ class PrefillPacer:
         if decoding and self._debt_s > 0:
             return 0
         if not self._token_s:
-            return self._max_tokens if not decoding else min(self._max_tokens, _MIN_TOKENS)
+            return min(self._max_tokens, _MIN_TOKENS if decoding else _FIRST_TOKENS)
         fitting = int(self.read_s(decoding) / self._token_s)
         return min(self._max_tokens, max(_MIN_TOKENS, fitting))
 

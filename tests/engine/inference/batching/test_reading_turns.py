@@ -7,6 +7,7 @@ import pytest
 
 from engine.inference.backend import BatchLimits
 from engine.inference.batch import RunningBatch
+from engine.inference.prefill import PrefillPacer
 from engine.inference.sequence import Sequence
 from tests.support.scripted import Stage
 
@@ -51,6 +52,15 @@ def reading(tmp_path: Path) -> Any:
     made = Reading(tmp_path)
     yield made
     made.batch.close()
+
+
+@pytest.mark.parametrize(("token_s", "following"), [(0.35, 16), (1e-4, 512)])
+def test_first_read_is_short_and_the_next_fits_the_speed(token_s: float, following: int) -> None:
+    pacer = PrefillPacer(512)
+    first = pacer.tokens(0)
+    assert 0 < first * 0.35 < 30, "a processor that takes 0.35 s a token reports in time"
+    pacer.record_read(first * token_s, first, 0)
+    assert pacer.tokens(0) == following
 
 
 def test_a_short_prompt_overtakes_four_long_ones_that_fill_all_places(reading: Reading) -> None:
