@@ -39,6 +39,8 @@ _MAX_FOUND = 500
 # Every passage has a distance to a question; as many are about it as most models have room for.
 _MAX_NEAR = 20
 _MAX_TERMS = 100
+# How often a word occurs raises its score in BM25 up to k1 + 1 times; FTS5 has k1 = 1.2.
+_SATURATION = 2.2
 # Shorter words are in too many others; longer texts are no words.
 _COMPOUND_CHARS, _MAX_WORD_CHARS = 5, 64
 _APART = "\u200b"
@@ -235,6 +237,8 @@ def _rank(
 
     Words of more than half of the passages are left out, unless there are no others. Words that
     occur nowhere are replaced by those that contain them or are part of them, as in compounds.
+    Of many passages, those that lack words of the best one, and not only occurrences, are left out;
+    few have room, and do not tell how rare a word is.
     """
     terms = dict.fromkeys(term for question in questions for term in _terms(question))
     total = sum(document.passages for document in documents)
@@ -254,7 +258,11 @@ def _rank(
         for document in documents:
             rows = connection.execute(_RANK, (query, *document.range, _MAX_FOUND))
             found += ((score, number) for number, score in rows)
-    return [number for _, number in sorted(found)]
+    found.sort()
+    if len(found) > _MAX_NEAR:
+        least = found[0][0] / _SATURATION
+        found = [(score, number) for score, number in found if score <= least]
+    return [number for _, number in found]
 
 
 def _near(

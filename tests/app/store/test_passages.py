@@ -67,6 +67,20 @@ def test_manual_questions_reach_their_page(connection: sqlite3.Connection) -> No
     assert len(missed) <= len(QUESTIONS) * 0.1, missed
 
 
+def test_few_passages_are_found_where_few_match(connection: sqlite3.Connection) -> None:
+    filler = "the tenant pays and repairs what is broken in the house " * 20
+    parts = [f"# {n}\n\n{filler}" + " thanks" * (n % 3 == 0) for n in range(60)]
+    parts[7] += " the deposit of the garage is due in spring"
+    parts[9] += " deposit" * 9
+    parts[11] += " deposit"
+    document = Document("lease.txt", "\n\n".join(parts))
+    found = find(connection, [document], "Thanks, when is the garage deposit due?")
+    assert [passage.number for _, passage in found.ranked] == [7, 9], "not the 20 with thanks"
+    found = find(connection, [document], "And the deposit?")
+    assert {passage.number for _, passage in found.ranked} == {7, 9, 11}
+    assert len(find(connection, [document], "Thanks").ranked) == 20, "as many as match"
+
+
 HOSTILE = (
     '" OR text : * NEAR(a b) ^x -y {z}',
     "a\0b \x00 OR",
