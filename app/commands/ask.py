@@ -19,10 +19,9 @@ from app.settings.options import AskOptions, ModelOptions, RunOptions
 from app.terminal.answers import read_files, show_answer
 from app.terminal.status_line import LoadMeter, live_line
 from engine.values.limits import Limits
-from engine.values.request import PICTURE_MARK, GenerationRequest, Message
+from engine.values.request import PICTURE_MARK, GenerationRequest
 from ui.records.messages import ConversationMessage, question
-from ui.records.pictures import Pictures
-from ui.records.prompt_fit import TokenCounter
+from ui.records.prompt_fit import MakeRequest, TokenCounter
 from ui.records.requests import turns_of
 
 _MAX_CHARS = 16_000_000
@@ -43,14 +42,18 @@ def run(options: AskOptions) -> int:
     prompt = whole_prompt(options.prompt or "")
     files, pictures = read_files(options.files)
     asked = question(prompt, files)
-    [turn] = turns_of([asked], pictures)
+
+    def make(messages: Sequence[ConversationMessage], _first: str = "") -> GenerationRequest:
+        return options.request(turns_of(messages, pictures)[0])
+
+    request = make([asked])
     if options.times is not None:
         from app.commands.ends import repeat
 
-        return repeat(options, turn)
+        return repeat(options, request, asked, make)
     if options.versus_stops or options.versus_temperature is not None:
         raise CommandError("--versus-stop and --versus-temperature need --times", exits.USAGE)
-    return asyncio.run(_ask(options, turn, asked, pictures))
+    return asyncio.run(_ask(options, request, asked, make))
 
 
 def run_model(options: RunOptions) -> int:
@@ -65,9 +68,9 @@ def run_model(options: RunOptions) -> int:
 
 
 async def _ask(
-    options: AskOptions, turn: Message, asked: ConversationMessage, pictures: Pictures
+    options: AskOptions, request: GenerationRequest, asked: ConversationMessage, make: MakeRequest
 ) -> int:
-    request = options.request(turn)
+    prompt = request.messages[-1].content.replace(PICTURE_MARK, "(a picture)\n")
     printer = Printer()
     folder, base = folder_and_base(options)
     template = read_user_template(options.template, folder, base)
@@ -77,11 +80,7 @@ async def _ask(
         if asked.attached_chars:
             from app.terminal.documents import read_documents  # with the store
 
-            def make(messages: Sequence[ConversationMessage], _first: str) -> GenerationRequest:
-                return options.request(turns_of(messages, pictures)[0])
-
             request = await read_documents(asked, make, TokenCounter(engine, model), printer)
-        prompt = turn.content.replace(PICTURE_MARK, "(a picture)\n")
         return await show_answer(options, engine, request, prompt, printer)
 
 

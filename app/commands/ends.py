@@ -9,7 +9,7 @@ from api.terminal_text import harmless_json
 from app import exits
 from app.engines import folder_and_base, load, open_engine, read_user_template
 from app.exits import CommandError
-from app.printer import table
+from app.printer import Printer, table
 from app.process.signals import Interrupts
 from app.settings.options import AskOptions
 from app.terminal.status_line import LoadMeter, live_line
@@ -23,26 +23,36 @@ from engine.recording.ends import (
     sides_to_json,
 )
 from engine.values.limits import Limits
-from engine.values.request import Message, TraceLevel
+from engine.values.request import GenerationRequest, TraceLevel
 from engine.values.verdict import plain_cause, shortest
 from engine.wording import counted, percent
+from ui.records.messages import ConversationMessage
+from ui.records.prompt_fit import MakeRequest, TokenCounter
 
 
-def repeat(options: AskOptions, turn: Message) -> int:
+def repeat(
+    options: AskOptions, request: GenerationRequest, asked: ConversationMessage, make: MakeRequest
+) -> int:
     """Answer a prompt several times, print how the answers ended, and return the exit code."""
     if options.saved_run is not None:
         raise CommandError("--times saves no run; leave --save-run out", exits.USAGE)
-    return asyncio.run(_repeat(options, turn))
+    return asyncio.run(_repeat(options, request, asked, make))
 
 
-async def _repeat(options: AskOptions, turn: Message) -> int:
-    sides = _sides(options, turn)
+async def _repeat(
+    options: AskOptions, request: GenerationRequest, asked: ConversationMessage, make: MakeRequest
+) -> int:
     is_interrupted = False
     folder, base = folder_and_base(options)
     template = read_user_template(options.template, folder, base)
     async with open_engine(Limits(plain_decoding=options.is_plain)) as engine:
         async with live_line(LoadMeter(engine).text, sys.stderr):
-            await load(engine, folder, options.draft, template, base)
+            model = await load(engine, folder, options.draft, template, base)
+        if asked.attached_chars:
+            from app.terminal.documents import read_documents  # with the store
+
+            request = await read_documents(asked, make, TokenCounter(engine, model), Printer())
+        sides = _sides(options, request)
         try:
             async with live_line(lambda: _progress(sides), sys.stderr):
                 with Interrupts() as interrupts:
@@ -61,9 +71,8 @@ async def _repeat(options: AskOptions, turn: Message) -> int:
     return exits.INTERRUPTED if is_interrupted else exits.OK
 
 
-def _sides(options: AskOptions, turn: Message) -> list[Side]:
+def _sides(options: AskOptions, request: GenerationRequest) -> list[Side]:
     assert options.times is not None, "the answers are counted"
-    request = options.request(turn)
     request = replace(request, trace=TraceLevel.FULL, top_logprobs=0)
     first = 1 if options.answer.seed is None else options.answer.seed
     other = request

@@ -74,7 +74,8 @@ def test_ask_refuses_binary_stdin(piped: Piped, content: bytes, encoding: str) -
 def prompts(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     sent: list[str] = []
 
-    async def answered(_options: AskOptions, turn: Message, *_: object) -> int:
+    async def answered(_options: AskOptions, request: GenerationRequest, *_: object) -> int:
+        turn = request.messages[-1]
         sent.extend(picture.data.decode("latin-1") for picture in turn.pictures)
         sent.append(turn.content)
         return 0
@@ -183,9 +184,12 @@ def test_saved_run_with_large_pictures_is_read_again(tmp_path: Path) -> None:
     assert [one.data for one in read.pictures] == [one.data for one in pictures]
 
 
-@pytest.mark.parametrize("is_long", [True, False])
+@pytest.mark.parametrize(
+    ("is_long", "more"),
+    [(True, ()), (False, ()), (True, ("--times", "2")), (False, ("--times", "2"))],
+)
 def test_ask_reads_passages_of_long_file_and_says_so(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str], is_long: bool
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], is_long: bool, more: tuple[str, ...]
 ) -> None:
     model = shutil.copytree(demo_model(), tmp_path / "model")
     config = json.loads((model / "config.json").read_text())
@@ -194,6 +198,6 @@ def test_ask_reads_passages_of_long_file_and_says_so(
     file = tmp_path / "m.txt"
     file.write_text("\n\n".join(manual_pages()) if is_long else "A short text.")
     words = ("ask", "What is a list?", "--file", f"{file}", "--model", f"{model}")
-    assert main([*words, "--max-tokens", "2"]) == 0
+    assert main([*words, "--max-tokens", "2", *more]) == 0
     printed = capfd.readouterr().err
     assert bool(re.search(r"^m\.txt: \d of 2\d\d passages$", printed, re.MULTILINE)) == is_long
