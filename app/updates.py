@@ -2,11 +2,13 @@
 
 import json
 import re
+import shlex
 import sys
 import time
 from functools import partial
 from http.client import HTTPException
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
@@ -70,11 +72,14 @@ def _install_command(installed: Distribution) -> str:
     """Return the command that updates an installation; empty if it came from a folder or file."""
     if installed.read_text("direct_url.json") is not None:
         return ""
+    python = shlex.quote(sys.executable)
     match (installed.read_text("INSTALLER") or "").strip():
         case "pip":
-            return f"{sys.executable} -m pip install --upgrade fullstop-chat"
+            return f"{python} -m pip install --upgrade fullstop-chat"
+        case "uv" if Path(sys.prefix, "uv-receipt.toml").exists():
+            return "uv tool upgrade fullstop-chat"
         case "uv":
-            return "uv pip install --upgrade fullstop-chat"
+            return f"uv pip install --python {python} --upgrade fullstop-chat"
         case _:
             return ""
 

@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -110,12 +111,24 @@ class Installed:
         return self.files.get(name.removesuffix(".json"))
 
 
-def test_updates_come_from_where_the_program_came_from(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_updates_come_from_where_the_program_came_from(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     def found(**files: str) -> Updates:
         monkeypatch.setattr(updates, "distribution", lambda _: Installed(**files))
         return find_updates()
 
     assert found(INSTALLER="pip\n").place == "pypi.org"
+    monkeypatch.setattr("sys.executable", "/My Apps/bin/python")
+    for installer, command in (
+        ("pip", "'/My Apps/bin/python' -m pip install --upgrade fullstop-chat"),
+        ("uv", "uv pip install --python '/My Apps/bin/python' --upgrade fullstop-chat"),
+    ):
+        assert updates._install_command(Installed(INSTALLER=installer)) == command
+    (tmp_path / "uv-receipt.toml").touch()
+    monkeypatch.setattr("sys.prefix", f"{tmp_path}")
+    command = updates._install_command(Installed(INSTALLER="uv"))
+    assert command == "uv tool upgrade fullstop-chat"
     assert found(INSTALLER="pip\n", direct_url="{}").look is None
     assert found().reason.startswith("Fullstop runs from a folder")
     monkeypatch.setattr("sys.frozen", True, raising=False)
