@@ -78,7 +78,7 @@ def folder_and_base(options: ModelOptions, usual: Path | None = None) -> tuple[P
 
 
 def base_of(folder: Path, base: Path | None = None) -> Path | None:
-    """Return the base of an adapter, by default the one that it names; None for a model."""
+    """Return the base of an adapter, by default its config's; None for a model."""
     if not is_adapter(folder):
         return None
     if fault := look_into(folder, Origin.FOLDER).trouble:

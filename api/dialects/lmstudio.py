@@ -288,7 +288,7 @@ async def unload(request: ParsedRequest[UnloadParams]) -> dict[str, str]:
     answer=dict[Literal["status"], Literal["already_downloaded"]],
 )
 async def download(request: ParsedRequest[DownloadParams]) -> dict[str, str]:
-    """Whether a model is here, as LM Studio reports one that it has: nothing is downloaded."""
+    """Report a local model as LM Studio does; nothing is downloaded."""
     try:
         find_model(request.service, request.params.model)
     except (ApiError, UnknownModel) as error:

@@ -79,7 +79,7 @@ class StreamWriter:
             self._record.add_streamed(data)
 
     async def _send(self, writing: Awaitable[None]) -> None:
-        """Wait for the client to read; disconnect one that has stopped reading."""
+        """Wait for the client to read; disconnect it if it has stopped reading."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 await writing

@@ -182,7 +182,7 @@ class ListedModel:
 
     @property
     def capabilities(self) -> list[str]:
-        """What it can do, in Ollama's words, and ``rerank``."""
+        """The capabilities by Ollama's names, and ``rerank``."""
         if self.purpose == "embeddings":
             return ["embedding"]
         if self.purpose == "ranking":
@@ -240,7 +240,7 @@ async def list_models(statuses: Iterable[ModelStatus]) -> list[ListedModel]:
 
 
 def find_model(service: Service, name: str, field: str = "model") -> ModelStatus:
-    """Return the model that has a name, and not the one that answers whatever the name is.
+    """Return the model of a name, never a sole model of another name.
 
     Raises:
         ApiError: No model has it.

@@ -214,7 +214,7 @@ def discover(
 def with_base(
     adapter: FoundModel, models: Iterable[FoundModel], chosen: Path | None = None
 ) -> FoundModel:
-    """Return an adapter with the figures of its base: the chosen one, or the one that it names.
+    """Return an adapter with the figures of its base: the chosen one, or that of its config.
 
     The name is compared and never opened, so that an adapter reaches no folder outside the library.
     """

@@ -27,7 +27,7 @@ class ModelMemory:
         used: Of its weights and caches; ``caches`` of the caches alone.
         unfilled: What its caches may still take of their estimate.
         growing: What the caches of its running answers will take beyond their present size.
-        shared: Of its weights, those that models of the same ``base`` share.
+        shared: The part of its weights in common with models of the same ``base``.
     """
 
     name: str

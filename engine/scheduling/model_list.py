@@ -125,7 +125,7 @@ class ModelStatus:
         message: Why loading failed or waits, or the name of the model being loaded; else empty.
         info: Its figures from loading; None until it was loaded once.
         memory_bytes: Of its weights and caches, as of the last change of the other figures.
-        shared_bytes: Of its weights, those that ``memory_bytes`` of another model counts.
+        shared_bytes: The part of its weights in ``memory_bytes`` of another model.
         cache_use: Each owner's share of the prompt cache.
         used_at: When it was last used, in Unix seconds; ``unloads_at`` in the same.
         is_stuck: Whether it hung, because of ``message``; it answers no request until it is

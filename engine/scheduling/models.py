@@ -88,7 +88,7 @@ class Models:
         return [other for other in self.models if other is not model and other.backend is not None]
 
     def _memory_beside(self, model: ModelSlot, base: Path) -> tuple[list[ModelMemory], int]:
-        """Return the others' memory beside a model of ``base``, and what they have of its weights.
+        """Return the others' memory beside a model of ``base``, and its weights in theirs.
 
         The weights of a base are in memory once for all models that share them.
         """

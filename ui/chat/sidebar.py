@@ -172,7 +172,7 @@ class ConversationView(QListView):
             self.viewport().update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Frame the folder, or the list outside folders, that takes what is dragged."""
+        """Frame the folder, or the list outside folders, that takes the dragged rows."""
         super().paintEvent(event)
         if self._drop_area.isValid():
             painter = QPainter(self.viewport())

@@ -160,7 +160,7 @@ class SidebarRows(QAbstractListModel):
     def dropMimeData(
         self, data: QMimeData, action: Qt.DropAction, row: int, column: int, parent: Index
     ) -> bool:
-        """Report a drop on a row; returns False so that the view does not clear what it dragged."""
+        """Report a drop on a row; returns False so that the view keeps the dragged rows."""
         named = bytes(data.data(_MIME).data()).decode("utf-8", "replace").split("\n")
         dragged = [one for one in map(self._conversations.with_id, named) if one is not None]
         if dragged:

@@ -388,6 +388,6 @@ class ProbeWindow(OwnWindow):
         return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text
 
     def _name_of(self, report: Report) -> str:
-        """Return the name of a known server, or the one that it gives itself, or its address."""
+        """Return the name of a known server, or its ``Server`` header, or its address."""
         known = (name for url, name in self._names.items() if report.url.startswith(f"{url}/"))
         return next(known, "") or report.server.replace("/", " ", 1) or report.url

@@ -422,7 +422,7 @@ class Theme(QObject):
 
     def text_px(self) -> int:
         """Return the width of an answer's text: lines of some 80 characters."""
-        # Fonts differ in what they call their average width.
+        # Fonts define their average width differently.
         width_px = QFontMetricsF(self.message_font()).horizontalAdvance(_PROSE)
         return round(width_px / len(_PROSE) * 80)
 

@@ -217,7 +217,7 @@ class MessageTree:
         parent: ConversationMessage | None,
         replaced: ConversationMessage | None = None,
     ) -> list[ConversationMessage]:
-        """Add a message, followed by copies of what was shown after the replaced one; return these.
+        """Add a message, followed by copies of the messages after the replaced one; return these.
 
         Nothing follows it without a replaced message.
         """

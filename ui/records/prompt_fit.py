@@ -149,7 +149,7 @@ async def fitted_prompt(
 ) -> PromptFit:
     """Return the prompt of a question: whole, or without the oldest exchanges.
 
-    Documents are searched by ``find``; without it, those that do not fit are cut.
+    Documents are searched by ``find``; without it, they are cut to fit.
     """
     if find is not None and sent:
         sent, excerpts = await _Documents(sent, make, counter, find).read()

@@ -161,7 +161,7 @@ class ServerSwitch(QObject):
 
 
 def free_port(taken: int) -> int:
-    """Return the next port of this computer after a taken one that no program uses."""
+    """Return the next unused port of this computer after a taken one."""
     for port in range(taken + 1, min(taken + 100, 65_536)):
         with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
             return port

@@ -250,7 +250,7 @@ class StopTable(QTableView):
         self.setFixedHeight(sum(heights[:_MAX_ROWS]) + 2 * _PAD_PX)
 
     def remarks_of(self, row: int) -> str:
-        """Return the remarks that are shown: those on the selected row and the one that fired."""
+        """Return the shown remarks: of the selected row and of the fired stop."""
         model = self.model()
         assert isinstance(model, StopListModel)
         has_fired = bool(model.fired) and model.entries()[row].stop.text == model.fired
@@ -511,7 +511,7 @@ class StopListEditor(QWidget):
     # -- intents ---------------------------------------------------------------------------
 
     def add_typed(self) -> None:
-        """Add what was typed in the field."""
+        """Add the text of the field."""
         if self._model.add(self.input.text()):
             self.input.setText("")  # unlike clear(), no typing is left to undo before the stop
 

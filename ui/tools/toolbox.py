@@ -66,7 +66,7 @@ class Toolbox(QObject):
         return enabled_tools(self.servers, self.choice_of(conversation))
 
     def choice_of(self, conversation: Conversation) -> ToolsInUse:
-        """Return a conversation's choice of tools, without those that its folder turns off."""
+        """Return a conversation's choice of tools; its folder may turn the memory off."""
         if self.memory is not None and self.memory.folder_without(conversation):
             return conversation.tools.with_server(MEMORY_SERVER, is_on=False)
         return conversation.tools

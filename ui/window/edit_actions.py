@@ -35,7 +35,7 @@ class EditActions(QObject):
         application.focusChanged.connect(self._note_focus)
         self._group = QUndoGroup(self)
         self._list = workspace.conversations
-        # What was changed last: the list of conversations, or messages, stops and settings.
+        # The last change: in the list of conversations, or in messages, stops and settings.
         self._latest: Literal["typing", "list", "group"] = "typing"
         # Active until the event is over in which text is typed, which may change a setting.
         self._typing = QTimer(self, singleShot=True, interval=0)

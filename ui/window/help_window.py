@@ -1,4 +1,4 @@
-"""Help: short topics with pictures, sections of the guide, what is new; and About. Main thread."""
+"""Help: short topics with pictures, sections of the guide, changes; and About. Main thread."""
 
 import re
 from collections.abc import Iterator
@@ -70,7 +70,7 @@ class Topic:
 
 
 def topics_of(files: HelpFiles) -> Iterator[Topic]:
-    """Yield the short topics, what is new, and the sections of the guide; raises ``OSError``."""
+    """Yield the short topics, the changes, and the sections of the guide; raises ``OSError``."""
     if files.topics is not None:
         yield from _sections(files.topics.read_text(encoding="utf-8"), files.topics.parent)
     if files.changes is not None:
@@ -88,7 +88,7 @@ def _sections(page: str, folder: Path | None = None) -> Iterator[Topic]:
 
 
 def _changes(text: str) -> str:
-    """Return what is new: the short points of the newest version, and folds for all the rest."""
+    """Return the short points of the newest version, and folds for all others."""
     newest, *older = re.split(r"^## ", _without_pictures(text), flags=re.MULTILINE)[1:]
     heading, _, parts = newest.partition("\n")
     sections = (part.partition("\n") for part in parts.split("\n### ")[1:])

@@ -365,7 +365,7 @@ class PreferencesDialog(OwnDialog):
         show_text(self._problem, problem)
 
     def _show_values(self) -> None:
-        """Show what was changed elsewhere, as the order of conversations in the sidebar."""
+        """Show changes made elsewhere, as the order of conversations in the sidebar."""
         for path, show in self._follow.items():
             show(self._preferences.value_of(path))
 

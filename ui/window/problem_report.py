@@ -1,4 +1,4 @@
-"""The report of a problem: what is in it, and the dialog that copies or saves it. Main thread."""
+"""The report of a problem: its content, and the dialog that copies or saves it. Main thread."""
 
 import os
 import platform

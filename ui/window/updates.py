@@ -42,7 +42,7 @@ class Updates:
 
 
 class UpdateDialog(OwnDialog):
-    """Asks before the first check, then shows what it found."""
+    """Asks before the first check, then shows its result."""
 
     def __init__(
         self,

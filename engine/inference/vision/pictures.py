@@ -9,7 +9,7 @@ from engine.errors import InvalidRequest
 from engine.values.request import Picture
 
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
-# A larger file, or one that claims more pixels, is refused unread, because decoding takes
+# A larger file, or a claim of more pixels, is refused unread, because decoding takes
 # more than 200 MB: 9 bytes a pixel, 16 of WebP. A JPEG is read at a fraction of its size, unless it
 # is progressive: then its coefficients take up to 8 bytes a pixel.
 _MAX_BYTES = 20 << 20

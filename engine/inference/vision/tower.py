@@ -24,7 +24,7 @@ class Tower:
     """Turns the pixels of a picture into what the text model reads in place of its tokens.
 
     Attributes:
-        family: How the text model reads what it makes.
+        family: How the text model reads its features.
         token: The id of a picture's tokens.
         placeholder: The id of which the text model looks up what else it needs of them.
         special: The first of the ids that it embeds, such as that behind a picture, and their

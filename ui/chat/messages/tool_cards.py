@@ -241,7 +241,7 @@ class ToolCard(_Card):
         self.restart: QPushButton | None = None
         self.undo: QPushButton | None = None
         self.pictures: list[QPushButton] = []
-        self._picture_count = 0  # with those that are being read
+        self._picture_count = 0  # pictures that are being read included
         self._is_finished = False
         self._body = QWidget()
         self.unfold = IconButton("chevron-down", "", size=16)

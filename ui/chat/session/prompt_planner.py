@@ -1,4 +1,4 @@
-"""Plans the prompt of a message: what the context meter counts, and what is then sent.
+"""Plans the prompt of a message: for the context meter, and for the request.
 
 Main thread.
 """

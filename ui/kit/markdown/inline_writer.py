@@ -135,7 +135,7 @@ class InlineWriter:
         return form
 
     def _write_image(self, token: Token, form: QTextCharFormat) -> None:
-        """Show a picture of the text itself, or one that was loaded; of others, the address."""
+        """Show an inline or loaded picture; of others, the address."""
         target = str(token.attrGet("src") or "")
         shown = self._pictures.loaded.get(target)
         if _is_data(target):
