@@ -90,7 +90,8 @@ class MemoryConversationStore:
         self, folder_id: str, document: Document, remark: str, on_added: Callable[[int], object]
     ) -> None: ...
 
-    async def remove_document(self, folder_id: str, document_id: str) -> None: ...
+    async def show_document(self, folder_id: str, document_id: str, *, is_shown: bool) -> bool:
+        return True
 
     async def recent_runs(self, limit: int) -> list[PastRun]:
         answers = [

@@ -57,7 +57,7 @@ class FolderDocumentsDialog(OwnDialog):
         self.close_button.setDefault(True)
         column(
             label(
-                "Each question in the folder’s conversations gets the passages that it is about.",
+                "In this folder’s conversations, matching passages are sent with each question.",
                 "muted",
                 is_wrapped=True,
             ),
