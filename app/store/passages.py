@@ -6,6 +6,7 @@ time, and is removed with messages and drafts. Characters of Chinese, Japanese a
 indexed one by one, between zero-width spaces, and searched in pairs.
 """
 
+import json
 import logging
 import re
 import sqlite3
@@ -62,8 +63,9 @@ _RANK = (
     f"SELECT rowid, bm25(passage_words) FROM passage_words WHERE {_WITHIN} ORDER BY 2, 1 LIMIT ?"
 )
 _COMPOUNDS = (
-    "SELECT term FROM passage_vocabulary WHERE length(term) >= ? "
-    "AND (instr(term, ?) OR instr(?, term)) ORDER BY length(term) LIMIT 50"
+    "WITH words AS MATERIALIZED (SELECT value FROM json_each(?)) "
+    "SELECT term FROM passage_vocabulary WHERE length(term) >= ? AND EXISTS (SELECT 1 FROM words "
+    "WHERE instr(term, value) OR instr(value, term)) ORDER BY length(term) LIMIT ?"
 )
 _VECTORS = "SELECT number, vector FROM passages WHERE number BETWEEN ? AND ? AND embedded_by = ?"
 _WITHOUT_VECTOR = (
@@ -244,6 +246,7 @@ def _rank(
     total = sum(document.passages for document in documents)
     rare: list[str] = []
     common: list[str] = []
+    unknown: list[str] = []
     for term in [*terms][-_MAX_TERMS:]:
         count = sum(
             connection.execute(_COUNT, (term, *document.range)).fetchone()[0]
@@ -252,7 +255,8 @@ def _rank(
         if count:
             (rare if count * 2 <= total else common).append(term)
         else:
-            rare += _compounds(connection, term.strip('"'))
+            unknown.append(term.strip('"'))
+    rare += _compounds(connection, unknown)
     found: list[tuple[float, int]] = []
     if query := " OR ".join(rare or common):
         for document in documents:
@@ -312,10 +316,11 @@ def _terms(question: str) -> list[str]:
     return terms
 
 
-def _compounds(connection: sqlite3.Connection, word: str) -> list[str]:
-    """Return the indexed words that contain a word, or that it contains."""
-    plain = "".join(char for char in normalize("NFKD", word) if not combining(char))
-    if not _COMPOUND_CHARS <= len(plain) <= _MAX_WORD_CHARS:
+def _compounds(connection: sqlite3.Connection, words: Iterable[str]) -> list[str]:
+    """Return the indexed words that contain one of some words, or that one contains."""
+    plain = ["".join(c for c in normalize("NFKD", word) if not combining(c)) for word in words]
+    parts = [word for word in plain if _COMPOUND_CHARS <= len(word) <= _MAX_WORD_CHARS]
+    if not parts:
         return []
-    rows = connection.execute(_COMPOUNDS, (_COMPOUND_CHARS, plain, plain))
+    rows = connection.execute(_COMPOUNDS, (json.dumps(parts), _COMPOUND_CHARS, _MAX_TERMS))
     return [f'"{term}"' for (term,) in rows]

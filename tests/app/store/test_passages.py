@@ -81,6 +81,17 @@ def test_few_passages_are_found_where_few_match(connection: sqlite3.Connection) 
     assert len(find(connection, [document], "Thanks").ranked) == 20, "as many as match"
 
 
+def test_unknown_words_are_looked_up_together() -> None:
+    document = Document("lease.txt", "The Mietkautionskonto. The Hausordnung.")
+    statements: list[str] = []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as opened:
+        migrate(opened)
+        opened.set_trace_callback(statements.append)
+        found = find(opened, [document], "kaution hausordnungen " + "unknown-a unknown-b " * 9)
+    assert len(found.ranked) == 1
+    assert sum("passage_vocabulary WHERE" in each for each in statements) == 1
+
+
 HOSTILE = (
     '" OR text : * NEAR(a b) ^x -y {z}',
     "a\0b \x00 OR",
