@@ -106,11 +106,12 @@ class PromptPlanner:
             return None
 
         async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
-            if is_draft and not (documents or folder_id):
+            has_any = bool(documents or folder_id)
+            if is_draft and not has_any:
                 return Found({}, ())
             search = PassageSearch(documents, questions, conversation.id, folder_id, is_draft)
-            model = None if is_draft else self._embedding_model()
-            if model is None or not questions:
+            model = self._embedding_model() if has_any and questions and not is_draft else None
+            if model is None:
                 return await self._store.find_passages(search)
             with contextlib.suppress(EngineError):
                 [numbers] = await self._vectors(model, questions[-1:])

@@ -60,6 +60,20 @@ async def found_first(engine: EmbeddingEngine, store: SqliteConversationStore) -
     return "" if found.is_spread else found.ranked[0][1].text
 
 
+async def test_question_is_not_embedded_without_documents() -> None:
+    store = SqliteConversationStore(None)
+    await store.open()
+    engine = EmbeddingEngine("demo-embed")
+    conversation = Conversation("c", [question("zoology?", [NOTES])], id="c")
+    planner = PromptPlanner(cast(Engine, engine), store)
+    find = planner.search_of(conversation, conversation.messages[0], is_draft=False)
+    assert find is not None
+    assert not (await find([], ["zoology?"])).totals, "the file goes whole"
+    await planner.finish()
+    assert engine.embedded == []
+    await store.aclose()
+
+
 async def test_passages_are_embedded_once_and_found_by_their_vectors() -> None:
     store = SqliteConversationStore(None)
     await store.open()
