@@ -110,25 +110,21 @@ class Excerpt:
 
     @property
     def extent(self) -> str:
-        return f"{self._count}{self._spread}"
+        return self._extent("")
 
     @property
     def sentence(self) -> str:
-        return f"{self._count} {'was' if self.total == 1 else 'were'} read{self._spread}"
+        return self._extent(" was read" if self.total == 1 else " were read")
 
     @property
     def remark(self) -> str:
         """The choice of the passages if no words of the question were found."""
-        return "The beginning, and passages at even distances." if self._spread else ""
-
-    @property
-    def _count(self) -> str:
-        return f"{len(self.passages):,} of {counted(self.total, 'passage')}"
-
-    @property
-    def _spread(self) -> str:
         is_part = self.is_spread and len(self.passages) < self.total
-        return ", spread evenly" if is_part else ""
+        return "The beginning, and passages at even distances." if is_part else ""
+
+    def _extent(self, verb: str) -> str:
+        count = f"{len(self.passages):,} of {counted(self.total, 'passage')}{verb}"
+        return f"{count}, spread evenly" if self.remark else count
 
     def as_file(self) -> Attachment:
         """Return the passages as a file of the prompt, or a note without any."""
