@@ -23,8 +23,6 @@ from engine.output.vocabulary import Vocabulary
 from engine.values.tokens import TokenOrigin
 
 _log = logging.getLogger(__name__)
-# The maximum number of prompt tokens read in one step of the batch.
-_CHUNK = 512
 # Up to this many unread tokens are read in the same pass as the first draft.
 _PENDING = 16
 
@@ -137,9 +135,9 @@ class ModelDrafts(DraftSource):
         left = len(self._known) - 1 - self._read
         return left if left > _PENDING else 0
 
-    def read_on(self) -> None:
+    def read_on(self, max_tokens: int) -> None:
         """Read the next tokens of the prompt; all answers wait meanwhile."""
-        end = min(len(self._known) - 1, self._read + _CHUNK)
+        end = min(len(self._known) - 1, self._read + max_tokens)
         try:
             self._draft.read(mx.array(self._known[self._read : end]), self._cache)
             mx.eval([part.state for part in self._cache])

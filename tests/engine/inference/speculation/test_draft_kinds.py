@@ -23,7 +23,9 @@ def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind:
     draft = DraftModel(LoadedDraft(model, info, vocabulary), 1 << 20)
     guesses = draft.drafts("person", _PROMPT)
     assert guesses is not None
-    guesses.read_on()
+    guesses.read_on(9)
+    assert guesses._read == 9
+    guesses.read_on(512)
     draws = random.Random(4)
     known, plain, compared = [*_PROMPT], PlainLoop(model), 0
     for _ in range(12):
@@ -40,5 +42,5 @@ def test_a_draft_model_guesses_what_it_would_write_after_the_answer_so_far(kind:
     # The next turn begins with what the draft model has read of the answer.
     again = draft.drafts("person", [*known, 5])
     assert again is not None
-    again.read_on()
+    again.read_on(512)
     assert list(again.propose(3)) == plain.answer([*known, 5], 3)[0]
