@@ -126,9 +126,9 @@ class StopPanel(QFrame):
                 visible=lambda: bool(self._model_list),
             ),
             Command(
-                "Remove the List for the Model",
+                "Remove List for the Model",
                 lambda: self.editor.menu.delete_list(self._model_list),
-                title=lambda: f"Remove the List for {name()}",
+                title=lambda: f"Remove List for {name()}",
                 visible=lambda: self._own_list is not None,
             ),
         ]

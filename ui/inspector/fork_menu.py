@@ -18,7 +18,7 @@ from ui.kit.dialogs import prompt_text, show_error
 from ui.kit.menus import escape_mnemonics
 from ui.words import unescaped
 
-_TITLE = "Fork at a Token"
+_TITLE = "Fork at Token"
 
 
 def show_fork_menu(parent: QWidget, forks: Forks, token: TokenTrace, position: QPoint) -> QMenu:

@@ -122,13 +122,13 @@ def draw_row_ground(
     *,
     has_focus: bool,
 ) -> None:
-    """Draw a rounded field where a row is chosen, quieter without the focus, or is pointed at."""
+    """Draw a rounded field where a row is chosen, framed with the focus, or is pointed at."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     painter.setPen(Qt.PenStyle.NoPen)
     if state & QStyle.StateFlag.State_Selected:
-        is_soft = has_focus or colors.is_strong
-        painter.setBrush(QColor(colors.accent_soft if is_soft else colors.raised))
-        painter.setPen(QColor(colors.accent if has_focus else colors.strong_line))
+        painter.setBrush(QColor(colors.accent_soft))
+        if has_focus or colors.is_strong:
+            painter.setPen(QColor(colors.accent if has_focus else colors.strong_line))
         edge = QRectF(area).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.drawRoundedRect(edge, 8, 8)
     elif state & QStyle.StateFlag.State_MouseOver:

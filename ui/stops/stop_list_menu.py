@@ -61,13 +61,13 @@ class StopListMenu(QMenu):
                     title=lambda: f"Redo {self._undo_stack.redoText()}".rstrip(),
                 ),
                 None,
-                Command("Paste a List", partial(self._paste, "Paste a List"), enabled=_has_text),
+                Command("Paste List", partial(self._paste, "Paste List"), enabled=_has_text),
                 Command(
                     "Paste as Lines",
                     partial(self._paste, "Paste as Lines", has_lines=True),
                     enabled=_has_text,
                 ),
-                Command("Copy the List", self._copy, enabled=self._has_rows),
+                Command("Copy List", self._copy, enabled=self._has_rows),
                 None,
                 Command("Import…", self._ask_import),
                 Command("Export…", self._ask_export, enabled=self._has_rows),
@@ -131,8 +131,8 @@ class StopListMenu(QMenu):
 
     def _actions(self, key: str) -> list[Entry]:
         return [
-            Command("Replace the List", lambda: self.use_list(key)),
-            Command("Add to the List", partial(self._add_rows, key)),
+            Command("Replace List", lambda: self.use_list(key)),
+            Command("Add to List", partial(self._add_rows, key)),
             None,
             Command("Rename…", partial(self.rename_list, key)),
             Command("Delete", partial(self.delete_list, key)),

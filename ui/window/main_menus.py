@@ -101,8 +101,12 @@ class MainMenus(QObject):
             Command("Ne&w Folder", actions.new_folder, ("Ctrl+Shift+N",)),
             None,
             Command("&Open Model Folder…", self._choosing_model.choose_folder, (_KEYS.Open,)),
-            Command("&Models", others.show_models, ("Ctrl+Shift+M",), works_everywhere=True),
-            Command("&Find Models", others.find_models, ("Ctrl+Shift+F",), works_everywhere=True),
+            Command(
+                "&Models",
+                others.find_models,
+                ("Ctrl+Shift+M", "Ctrl+Shift+F"),
+                works_everywhere=True,
+            ),
             None,
             Command("&Import Conversations…", files.import_file),
             Command("Import from Fol&der…", files.import_folder),
@@ -187,10 +191,10 @@ class MainMenus(QObject):
             ),
             *(
                 Command(
-                    f"Show {title}",
+                    title,
                     partial(pane.toggle, page),
                     keys,
-                    title=partial(_show_or_hide, page, title),
+                    checked=page.isVisible,
                 )
                 for (title, keys), (_, page, _) in zip(_PAGES, pane.pages, strict=True)
             ),
@@ -318,9 +322,9 @@ class MainMenus(QObject):
                 lambda: self._ended_run() is not None,
             ),
             Command(
-                "For&k at a Token…",
+                "For&k at Token…",
                 self._choose_fork,
-                (ANSWER_KEYS["Fork at a Token…"],),
+                (ANSWER_KEYS["Fork at Token…"],),
                 lambda: self._ended_run() is not None,
             ),
             Command(

@@ -31,7 +31,7 @@ class Tray(QObject):
         self._state = menu.addAction("")
         self._state.setEnabled(False)
         self.turn = menu.addAction("", lambda: switch.turn(not switch.is_requested))
-        self.copy = menu.addAction("Copy the Server’s Address", lambda: copy_text(switch.url))
+        self.copy = menu.addAction("Copy Server Address", lambda: copy_text(switch.url))
         menu.addSeparator()
         self.open = menu.addAction("Show Fullstop", lambda: self.show_requested.emit())
         self.requests = menu.addAction(f"{WINDOW_TITLE}…", lambda: self.server_requested.emit())

@@ -127,6 +127,21 @@ def test_cut_text_is_shown_after_the_answer_and_is_no_part_of_it(
     assert not usual.cut_text
 
 
+def test_cut_text_after_a_line_break_stands_on_a_line_of_its_own(
+    theme: Theme, qapp: QApplication
+) -> None:
+    view = shown(theme, finished_run())
+    heights = []
+    for text in ("4\n5", "4\n5\n"):
+        view.text_view.show_cut("")
+        view.text_view.set_markdown(text)
+        view.text_view.finish()
+        height = view.text_view.minimumHeight()
+        view.text_view.show_cut("6")
+        heights.append(view.text_view.minimumHeight() - height)
+    assert heights[0] == 0 < heights[1]
+
+
 def test_reason_is_whole_in_a_narrow_chat_and_its_link_below_it(
     theme: Theme, qapp: QApplication
 ) -> None:

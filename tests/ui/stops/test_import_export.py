@@ -43,7 +43,7 @@ def test_the_clipboards_list_is_added_as_one_change(menu: StopListMenu) -> None:
     model = of("END")
     menu.show_model(model)
     QApplication.clipboard().setText(json.dumps(["END", *ODD]))
-    choose(menu, "Paste a List")
+    choose(menu, "Paste List")
     assert sequences(model) == ["END", *ODD]
     model.undo_stack.undo()
     assert sequences(model) == ["END"]
@@ -56,10 +56,10 @@ def test_copied_list_keeps_scopes_and_disabled_rows(menu: StopListMenu) -> None:
         StopEntry.of("off", is_enabled=False),
     ]
     menu.show_model(StopListModel(entries))
-    choose(menu, "Copy the List")
+    choose(menu, "Copy List")
     model = of()
     menu.show_model(model)
-    choose(menu, "Paste a List")
+    choose(menu, "Paste List")
     assert model.entries() == entries
 
 
@@ -193,7 +193,7 @@ def test_problem_of_a_list_is_shown_until_the_list_changes(qtbot: QtBot) -> None
     qtbot.addWidget(editor)
     editor.show_model(model)
     QApplication.clipboard().setText("[1]")
-    choose(editor.menu, "Paste a List")
+    choose(editor.menu, "Paste List")
     assert editor.message.text().startswith("Entry 1 of the list is not a string")
     assert not editor.message.isHidden()
     model.add_sequence("END")

@@ -23,7 +23,7 @@ async def test_list_for_the_model_comes_before_the_default_one(window: MainWindo
     workspace.current.stops.add_sequence("usual")
     entry(window, "Use for New Chats").trigger()
     workspace.current.stops.replace_all(END, "")
-    assert not entry(window, f"Remove the List for {name}").isVisible()
+    assert not entry(window, f"Remove List for {name}").isVisible()
     entry(window, own).trigger()
     assert panel.editor.undo_bar.message.text() == (
         f"New chats with {name} begin with this list of 1 sequence"
@@ -34,7 +34,7 @@ async def test_list_for_the_model_comes_before_the_default_one(window: MainWindo
     workspace.new_conversation()
     assert tuple(workspace.current.stops.entries()) == END
     assert panel.source.text() == f"From the list for {name}"
-    entry(window, f"Remove the List for {name}").trigger()
+    entry(window, f"Remove List for {name}").trigger()
     assert workspace.current.stops.entries() == [StopEntry.of("usual")]
     assert panel.source.text() == "From the default list"
     panel.editor.undo_bar.button.click()

@@ -35,7 +35,7 @@ ANSWER_KEYS = {
     "Regenerate": "Ctrl+Alt+G",
     "Continue Answer": "Ctrl+Shift+Return",
     "Answer Several Times…": "Ctrl+Alt+K",
-    "Fork at a Token…": "Ctrl+Shift+J",
+    "Fork at Token…": "Ctrl+Shift+J",
     "Inspect": "Ctrl+Shift+I",
 }
 """Shortcuts of the commands that act on the last answer, also in the menu bar."""
@@ -140,9 +140,7 @@ class MessageHandling(QObject):
             *([None] if again else []),
             Command("Edit…", view.begin_editing, enabled=is_free and is_over),
             Command("Unpin" if is_pinned else "Pin", lambda: changes.pin(message, not is_pinned)),
-            Command(
-                "Branch to a New Conversation", lambda: changes.branch(message), enabled=is_over
-            ),
+            Command("Branch to New Conversation", lambda: changes.branch(message), enabled=is_over),
             speak,
             None,
             Command(
@@ -179,7 +177,7 @@ class MessageHandling(QObject):
         entries += [
             None,
             Command("Inspect", inspect, keys("Inspect"), run.is_over),
-            Command("Fork at a Token…", fork, keys("Fork at a Token…"), run.is_over),
+            Command("Fork at Token…", fork, keys("Fork at Token…"), run.is_over),
         ]
         if run.finished is not None:
             several = partial(self.several_requested.emit, run)

@@ -443,7 +443,8 @@ class MarkdownView(FlowText):
         if is_plain and lines.lineCount():
             line = lines.lineAt(lines.lineCount() - 1)
             left = lines.position().x() + line.x() + line.naturalTextWidth()
-            if left + width <= self.viewport().width():
+            is_below = self._text.source.endswith("\n")
+            if not is_below and left + width <= self.viewport().width():
                 base = lines.position().y() + line.y() + line.ascent()
                 return QRectF(left, base - metrics.ascent(), width, metrics.height())
         return QRectF(0, below, self.viewport().width(), metrics.height())

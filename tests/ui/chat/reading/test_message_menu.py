@@ -128,7 +128,7 @@ async def test_a_branch_is_a_conversation_of_its_own_up_to_the_message(window: M
     window.workspace.change_tools(ToolsInUse(("sums",)))
     window.workspace.choose_when_full("ask")
     source.stops_from, source.placement = "preset:Plain", Placement("work")
-    choose(window, views[3], "Branch to a New Conversation")
+    choose(window, views[3], "Branch to New Conversation")
     branch = window.workspace.current.conversation
     assert branch is not source
     assert branch.title == "Long (branch)"

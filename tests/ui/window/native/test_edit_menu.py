@@ -56,18 +56,16 @@ async def test_view_menu_shows_and_hides_both_side_columns(
     window: MainWindow,
 ) -> None:
     def offered() -> list[str]:
-        return [
-            one for one in entries(window, "View") if one.endswith(("Sidebar", "Pane", "Stops"))
-        ]
+        return [one for one in entries(window, "View") if one.endswith(("Sidebar", "Pane"))]
 
     window.resize(1400, 900)
-    assert offered() == ["Hide Sidebar", "Show Right Pane", "Show Stops"]
+    assert offered() == ["Hide Sidebar", "Show Right Pane"]
     entries(window, "View")["Show Right Pane"].trigger()
-    await eventually(lambda: offered() == ["Hide Sidebar", "Hide Right Pane", "Hide Stops"])
+    await eventually(lambda: offered() == ["Hide Sidebar", "Hide Right Pane"])
     window.sidebar.hide()
-    assert offered() == ["Show Sidebar", "Hide Right Pane", "Hide Stops"]
+    assert offered() == ["Show Sidebar", "Hide Right Pane"]
     entries(window, "View")["Show Sidebar"].trigger()
-    assert offered() == ["Hide Sidebar", "Hide Right Pane", "Hide Stops"]
+    assert offered() == ["Hide Sidebar", "Hide Right Pane"]
 
 
 async def test_no_two_entries_of_a_menu_are_chosen_by_the_same_letter(window: MainWindow) -> None:

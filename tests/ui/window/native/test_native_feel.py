@@ -73,7 +73,7 @@ async def test_entries_that_cannot_be_used_are_disabled(
         "Markdown",
         "Regenerate",
         "Continue Answer",
-        "Fork at a Token",
+        "Fork at Token",
         "Earlier Version",
         "Later Version",
         "Stop Generating",
