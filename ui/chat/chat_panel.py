@@ -576,7 +576,6 @@ class ChatPanel(QWidget):
         self.model_problem.show_problem(problem)
 
     def _try(self, suggestion: Suggestion) -> None:
-        self._set_thinking(suggestion.is_thinking)
         if suggestion.stop:
             self._workspace.current.stops.ensure(suggestion.stop)
             self.stops_requested.emit()

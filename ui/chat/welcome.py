@@ -27,14 +27,13 @@ class Suggestion:
     title: str
     question: str
     stop: str = ""
-    is_thinking: bool = False
 
 
 # What the demo model can do.
 DEMO_SUGGESTIONS = (
-    Suggestion("Ask About Stops", "What is a stop sequence?"),
-    Suggestion("Let It Think First", "Count from 1 to 5", is_thinking=True),
-    Suggestion("Spell the Alphabet", "Output the whole alphabet from A to Z, without spaces"),
+    Suggestion("Meet the App", "What is Fullstop?"),
+    Suggestion("Write Code", "Write hello world in Python"),
+    Suggestion("Explain a Word", "What is a token?"),
     Suggestion("See Why a Model Stops", "Count from 1 to 10, one number per line", stop="6"),
 )
 SUGGESTIONS = (
@@ -132,8 +131,6 @@ class Welcome(QWidget):
         self.find_button.setVisible(not is_first and (is_demo or not has_one))
         for button in self.buttons:
             button.setEnabled(model.can_answer)
-            if button.suggestion.is_thinking and model.info is not None:
-                button.setVisible(model.info.can_think)
 
 
 class _SuggestionButton(QPushButton):

@@ -80,7 +80,7 @@ class ChipButton(QPushButton):
     def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
         self._text = ""
-        self._is_compact = False
+        self.is_compact = False
         self.set_label(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
@@ -88,14 +88,14 @@ class ChipButton(QPushButton):
         self.setIcon(themed_icon(name, checked_color="match"))
 
     def set_label(self, text: str, accessible_name: str) -> None:
-        self._text = f"\u2009{text}"  # Qt leaves too little between icon and text
-        self.setText("" if self._is_compact else self._text)
+        self._text = f"\u2009{text}" if text else ""  # Qt leaves too little between icon and text
+        self.setText("" if self.is_compact else self._text)
         self.setAccessibleName(accessible_name)
 
     def set_compact(self, is_compact: bool) -> None:
         """Show only the icon, if there is no room for words."""
-        if is_compact != self._is_compact:
-            self._is_compact = is_compact
+        if is_compact != self.is_compact:
+            self.is_compact = is_compact
             self.setText("" if is_compact else self._text)
 
     @property

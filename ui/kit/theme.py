@@ -94,6 +94,7 @@ QPushButton[kind="chip"]:checked {
     background: $accent_soft; color: $match; border: 1px solid $accent_soft;
 }
 
+#composer QPushButton[kind="chip"]:!focus { border-color: transparent; padding: 3px 7px; }
 QPushButton[kind="jump"] {
     background: $raised; border: 1px solid $strong_line; border-radius: 9px;
     padding: 4px 13px 4px 10px; color: $muted;

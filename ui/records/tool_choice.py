@@ -128,7 +128,7 @@ def tools_button_texts(servers: tuple[ServerState, ...], choice: ToolsInUse) -> 
     if failed:
         return "Tools ⚠", f"Tools: {failed[0].problem}"
     if not used:
-        return "Tools", "Tools: none in this conversation"
+        return "", "Tools: none in this conversation"
     count = sum(choice.uses(tool) for server in used for tool in server.tools)
     names = ", ".join(server.name for server in used)
     label = counted(count, "Tool") if count else counted(len(used), "Server")

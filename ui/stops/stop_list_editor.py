@@ -46,7 +46,7 @@ from engine.stopping.rules import OWN_STOP_OPTIONS
 from engine.wording import quoted, visible
 from ui.kit import icons
 from ui.kit.buttons import IconButton, UndoBar, push_button
-from ui.kit.commands import Command, Entry, Submenu, context_menu
+from ui.kit.commands import Command, Entry, Submenu, context_menu, fill_menu
 from ui.kit.dialogs import prompt_number
 from ui.kit.following import Following
 from ui.kit.labels import ElidedLabel, clear_layout, label
@@ -88,9 +88,7 @@ class StopDelegate(QStyledItemDelegate):
             color = colors.text if is_on else colors.hint
             option.rect.setRight(option.rect.right() - self._note_px(index))
         elif kind is StopColumn.REMARK:
-            is_current = index.row() == self._table.currentIndex().row()
-            color = colors.muted if is_current or not option.text else colors.limit
-            icon = "more" if is_current else "warning" if option.text else ""
+            color, icon = colors.limit, "warning" if option.text else ""
             option.text = ""
         for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
             option.palette.setColor(role, QColor(color))
@@ -310,9 +308,18 @@ class StopTable(QTableView):
 
     def show_menu(self, index: QModelIndex, position: QPoint | None = None) -> None:
         """Show all actions of a row, below it if no position is given."""
-        model, row = self.model(), index.row()
-        assert isinstance(model, StopListModel)
         self.setCurrentIndex(index)
+        cell = index.siblingAtColumn(StopColumn.SEQUENCE)
+        menu = context_menu(self, f"Stop sequence {quoted(str(cell.data()), 20)}", self.entries())
+        below = self.viewport().mapToGlobal(self.visualRect(cell).bottomLeft())
+        menu.popup(position or below)
+
+    def entries(self) -> list[Entry]:
+        """Return all actions of the selected row."""
+        model, index = self.model(), self.currentIndex()
+        if not isinstance(model, StopListModel) or not index.isValid():
+            return [Command("No Stop Selected", lambda: None, enabled=False)]
+        row = index.row()
         entry, cell = model.entries()[row], index.siblingAtColumn(StopColumn.SEQUENCE)
         scopes = [
             Command(text, partial(model.set_scope, row, scope), checked=scope == entry.scope)
@@ -325,7 +332,7 @@ class StopTable(QTableView):
                 turn = partial(model.set_option, row, option, not is_on)
                 options.append(Command(option.title, turn, checked=is_on))
         fix = self.fix_of(row)
-        entries: list[Entry] = [
+        return [
             Command("Edit", partial(self.edit, cell)),
             *([Command(escape_mnemonics(fix), partial(model.fix, row))] if fix else []),
             Command(
@@ -345,9 +352,6 @@ class StopTable(QTableView):
             None,
             Command("Remove", self.remove_requested.emit),
         ]
-        menu = context_menu(self, f"Stop sequence {quoted(entry.stop.text, 20)}", entries)
-        below = self.viewport().mapToGlobal(self.visualRect(cell).bottomLeft())
-        menu.popup(position or below)
 
 
 class EndTokens(QWidget):
@@ -449,10 +453,12 @@ class StopListEditor(QWidget):
         self.more = IconButton("more", "More actions for the stop list")
         self.undo_bar = UndoBar()
         self.menu = StopListMenu(self, lists, self.undo_bar)
+        fill_menu(self.menu, [None, Submenu("Selected Stop", self.table.entries)])
         self.more.setMenu(self.menu)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.with_escapes = QCheckBox(r"\n means a new line")
-        self.with_escapes.setToolTip(r"On: \n is a line break, \t a tab, \\ a backslash")
+        self.with_escapes = QCheckBox(r"\n")
+        self.with_escapes.setAccessibleName(r"\n means a new line")
+        self.with_escapes.setToolTip(r"\n means a new line, \t a tab, \\ a backslash")
         self._rule = QFrame()
         self._rule.setObjectName("rule")
         self._rule.setFixedHeight(1)
@@ -484,12 +490,12 @@ class StopListEditor(QWidget):
         row((text, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
         card = QFrame()
         card.setObjectName("stop_card")
-        field = row((self.input, 1), self.add, self.more, spacing=2, margins=(4, 2, 4, 2))
+        parts = (self.input, 1), self.add, self.with_escapes, self.more
+        field = row(*parts, spacing=2, margins=(4, 2, 4, 2))
         column(self.table, self._rule, field, spacing=0, margins=1, on=card)
         column(
             card,
             self.message,
-            (self.with_escapes, 0, Qt.AlignmentFlag.AlignLeft),
             self._empty,
             self.apply_bar,
             self.undo_bar,

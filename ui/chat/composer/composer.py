@@ -19,7 +19,6 @@ from ui.kit.theme import restyle
 from ui.records.attachments import with_attachments
 
 _SETTINGS_HINT = "System prompt, temperature and length"
-_NO_STOPS = "No Stops"
 
 
 def row_text(usage: ContextUsage) -> tuple[str, str]:
@@ -147,9 +146,9 @@ class Composer(QFrame):
         self.input.setAccessibleName("Message")
         self.thinking = ChipButton("thinking", "Thinking", is_toggle=True)
         self.thinking.setToolTip("Let the model reason before it answers")
-        self.stops = ChipButton("stop-match", _NO_STOPS)
+        self.stops = ChipButton("stop-match", "")
         self.stops.setToolTip("The stop sequences of this conversation")
-        self.tools = ChipButton("tool", "Tools")
+        self.tools = ChipButton("tool", "")
         self.tools.hide()
         self.settings = ChipButton("sliders", "Settings")
         self.settings.setToolTip(with_keys(_SETTINGS_HINT, "Ctrl+Shift+S"))
@@ -254,13 +253,14 @@ class Composer(QFrame):
         show_text(self.notice, text)
 
     def show_stops(self, count: int) -> None:
-        text = counted(count, "Stop") if count else _NO_STOPS
-        self.stops.set_label(text, f"{text}: show the stop sequences")
+        text = counted(count, "Stop") if count else ""
+        self.stops.set_label(text, f"{text or 'No Stops'}: show the stop sequences")
         self._fit()
 
     def show_thinking(self, can_think: bool, is_thinking: bool) -> None:
         self.thinking.setVisible(can_think)
         self.thinking.setChecked(is_thinking)
+        self.thinking.set_label("Thinking" if is_thinking else "", "Thinking")
         self._fit()
 
     def show_tools(self, text: str, accessible_name: str) -> None:
@@ -270,7 +270,7 @@ class Composer(QFrame):
         self._fit()
 
     def show_settings(self, text: str) -> None:
-        marked = "Settings ●" if text else "Settings"
+        marked = "Settings ●" if text else ""
         self.settings.set_label(marked, f"Conversation settings: {text or 'the defaults'}")
         self.settings.setToolTip(with_keys(text or _SETTINGS_HINT, "Ctrl+Shift+S"))
 
@@ -299,7 +299,7 @@ class Composer(QFrame):
         row = self._row.layout()
         if row is None:
             return
-        is_compact = bool(chips) and chips[0].text() == ""
+        is_compact = bool(chips) and chips[0].is_compact
         long, short = self._counted
         count = self.meter.fontMetrics().horizontalAdvance
         needed = row.minimumSize().width() - count(self.meter.text())
