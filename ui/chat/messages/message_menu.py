@@ -25,6 +25,7 @@ from ui.kit.following import Following
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_lists import DEFAULT_LIST, describe_list, list_title, model_list
 from ui.words import display_name
@@ -109,13 +110,17 @@ class MessageHandling(QObject):
         codes = view.text_view.copy_buttons if isinstance(view, AnswerView) else ()
         markdown = message.content
         # In a group: the text, the answer again, the message, its end.
+        is_last_answer = is_last and isinstance(view, AnswerView)
+        keys = ("Ctrl+C",) if chosen else ("Ctrl+Shift+C",) if is_last_answer else ()
         copies: list[Entry] = [
-            Command("Copy", lambda: copy_text(text), enabled=bool(text)),
+            Command("Copy", lambda: copy_text(text), keys, bool(text)),
+        ]
+        rare: list[Entry] = [
             Command("Copy as Markdown", lambda: copy_text(markdown), enabled=bool(markdown)),
         ]
         for number, button in enumerate(codes, 1):
             label = f"Copy Code {number}" if len(codes) > 1 else "Copy Code"
-            copies.append(Command(label, button.click))
+            rare.append(Command(label, button.click))
         if link:
             copies.append(Command("Copy Link", lambda: copy_text(link)))
         quote = "Quote Selection" if chosen else "Quote"
@@ -129,7 +134,9 @@ class MessageHandling(QObject):
         if isinstance(view, AnswerView):
             copies += self._stop_entries(stop_selection(view))
             again += self._answer_entries(view, is_last=is_last, can_answer=is_free and is_over)
-        is_pinned = message.is_pinned
+            rare += self._run_entries(view.run, is_last=is_last)
+        is_pinned, go = message.is_pinned, partial(changes.branch, message)
+        branch = Command("Branch to New Conversation", go, enabled=is_over)
         speak = Command("Speak", lambda: self.speech.speak(text), enabled=has_text)
         if self.speech.process is not None:
             speak = Command("Stop Speaking", self.speech.stop)
@@ -140,8 +147,7 @@ class MessageHandling(QObject):
             *([None] if again else []),
             Command("Edit…", view.begin_editing, enabled=is_free and is_over),
             Command("Unpin" if is_pinned else "Pin", lambda: changes.pin(message, not is_pinned)),
-            Command("Branch to New Conversation", lambda: changes.branch(message), enabled=is_over),
-            speak,
+            Submenu("More", [*rare, None, branch, speak]),
             None,
             Command(
                 "Delete" if is_last else "Delete This and Following Messages",
@@ -152,11 +158,7 @@ class MessageHandling(QObject):
 
     def _answer_entries(self, view: AnswerView, *, is_last: bool, can_answer: bool) -> list[Entry]:
         """Return what an answer has beside its text; the menu bar's keys act on the last one."""
-
-        def keys(name: str) -> tuple[str, ...]:
-            return (ANSWER_KEYS[name],) if is_last else ()
-
-        run = view.run
+        run, keys = view.run, partial(_keys, is_last)
         again = view.regenerate_requested.emit
         entries: list[Entry] = [Command("Regenerate", again, keys("Regenerate"), can_answer)]
         if can_answer and (others := self._workspace.model_selection.others):
@@ -172,11 +174,15 @@ class MessageHandling(QObject):
             label = continue_title(run)
             proceed = view.proceed.click
             entries.append(Command(label, proceed, keys("Continue Answer"), can_answer))
-        fork = partial(self.fork_requested.emit, run)
         inspect = partial(self.inspector_requested.emit, run)
-        entries += [
+        return [*entries, Command("Inspect", inspect, keys("Inspect"), run.is_over)]
+
+    def _run_entries(self, run: Run, *, is_last: bool) -> list[Entry]:
+        """Return what is rarely done with an answer."""
+        keys = partial(_keys, is_last)
+        fork = partial(self.fork_requested.emit, run)
+        entries: list[Entry] = [
             None,
-            Command("Inspect", inspect, keys("Inspect"), run.is_over),
             Command("Fork at Token…", fork, keys("Fork at Token…"), run.is_over),
         ]
         if run.finished is not None:
@@ -343,3 +349,7 @@ class MessageHandling(QObject):
         self._following.follow((opened.undo_stack.undoTextChanged, self._withdraw_undo))
         self.undo_bar.hide()
         self.speech.stop()
+
+
+def _keys(is_last: bool, name: str) -> tuple[str, ...]:
+    return (ANSWER_KEYS[name],) if is_last else ()

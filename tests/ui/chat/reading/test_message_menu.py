@@ -31,7 +31,8 @@ def entries(window: MainWindow, view: MessageView) -> QMenu:
 
 def choose(window: MainWindow, view: MessageView, words: str) -> None:
     menu = entries(window, view)
-    (entry,) = (one for one in menu.actions() if one.text() == words)
+    menus = [menu, *menu.findChildren(QMenu)]
+    (entry,) = (one for part in menus for one in part.actions() if one.text() == words)
     assert entry.isEnabled()
     entry.trigger()
     menu.deleteLater()
