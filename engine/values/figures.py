@@ -39,6 +39,7 @@ class EndFact:
     value: str = ""
     text: str = ""
     is_cut: bool = False
+    is_timing: bool = False
 
 
 def describe_budget_end(end: BudgetEnd, details: EndDetails) -> str:
@@ -207,15 +208,15 @@ def end_facts(finished: Finished, context: AnswerContext = UNKNOWN_CONTEXT) -> l
         facts.append(EndFact("Forced tokens", f"{drafts.forced:,}"))
     speed, first = tokens_per_s(usage, finished.timing), finished.timing.first_token_s
     if speed is not None:
-        facts.append(EndFact("Speed", f"{figure(speed)} tokens/s"))
+        facts.append(EndFact("Speed", f"{figure(speed)} tokens/s", is_timing=True))
     if first is not None:
-        facts.append(EndFact("First token", f"after {seconds(first)}"))
+        facts.append(EndFact("First token", f"after {seconds(first)}", is_timing=True))
     for phase in phases(finished):
         is_cut_short = phase.name == "Reading" and not _is_read(finished)
         ended = ", not to the end" if is_cut_short else ""
-        facts.append(EndFact(phase.name, f"{seconds(phase.took_s)}{ended}"))
+        facts.append(EndFact(phase.name, f"{seconds(phase.took_s)}{ended}", is_timing=True))
     if finished.timing.total_s:
-        facts.append(EndFact("Total", seconds(finished.timing.total_s)))
+        facts.append(EndFact("Total", seconds(finished.timing.total_s), is_timing=True))
     return facts
 
 

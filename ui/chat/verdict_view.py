@@ -205,14 +205,16 @@ class VerdictView(QFrame):
 
     def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:
         shown = SHOWN_ABOVE if run.stopped_by is None else SHOWN_OF_STOP
-        for fact in end_facts(finished, run.context):
-            if fact.name in shown:
+        all_facts = end_facts(finished, run.context)
+        for fact in all_facts:
+            if fact.name in shown or fact.is_timing:
                 continue
             value = "  ".join(filter(None, (visible(fact.text), fact.value)))
             facts.add(fact.name, value, is_code=bool(fact.text))
         if source := self.stop_source(run):
             facts.add("Stop set by", source)
         self._show_circumstances(run, facts)
+        facts.add_figures([(fact.name, fact.value) for fact in all_facts if fact.is_timing])
 
     def _show_circumstances(self, run: Run, facts: FactTable) -> None:
         """Show the facts from before the end: the stop list, tools, the model."""

@@ -1,6 +1,7 @@
 """Labels, chips, pills and rows of facts, in the window's text sizes. Main thread."""
 
 import re
+from collections.abc import Sequence
 from html import escape
 
 from PySide6.QtCore import QEvent, QPointF, QRectF, QSize, QSizeF, Qt
@@ -280,17 +281,41 @@ class FactTable(QWidget):
 
     def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
         row = self._grid.count() // 2  # rows of a cleared grid are used again
-        title = label(name, "muted", 0.95)
-        shown = label(value, "chip" if is_code else "", 0.95, is_wrapped=True)
-        # Word-wrapped labels report the height at minimum width as their minimum height.
-        shown.setMinimumHeight(1)
-        shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        title, shown = _fact(name, value, "chip" if is_code else "")
         if is_code:
             shown.setFont(self._fixed)
             title.setContentsMargins(0, 3, 0, 0)
-        shown.setAccessibleName(f"{name}: {value}")
         self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
         # Without an alignment a chip would be as wide as the whole column.
         side = Qt.AlignmentFlag.AlignLeft if is_code else Qt.AlignmentFlag(0)
         self._grid.addWidget(shown, row, 1, side)
         return shown
+
+    def add_figures(self, figures: Sequence[tuple[str, str]]) -> None:
+        """Add short values as the last group: two in a row, below each other by their ends."""
+        block = QWidget()
+        grid = QGridLayout(block)
+        grid.setContentsMargins(0, 8, 0, 0)
+        grid.setVerticalSpacing(6)
+        for number, (name, value) in enumerate(figures):
+            row, column = divmod(number, 2)
+            title, shown = _fact(name, value)
+            title.setContentsMargins(12 * column, 0, 0, 0)
+            font = shown.font()
+            font.setFeature(QFont.Tag("tnum"), 1)
+            shown.setFont(font)
+            shown.setAlignment(Qt.AlignmentFlag.AlignRight)
+            grid.addWidget(title, row, 2 * column, Qt.AlignmentFlag.AlignTop)
+            grid.addWidget(shown, row, 2 * column + 1)
+            grid.setColumnStretch(2 * column + 1, 1)
+        if figures:
+            self._grid.addWidget(block, self._grid.rowCount(), 0, 1, 2)
+
+
+def _fact(name: str, value: str, role: str = "") -> tuple[QLabel, QLabel]:
+    shown = label(value, role, 0.95, is_wrapped=True)
+    # Word-wrapped labels report the height at minimum width as their minimum height.
+    shown.setMinimumHeight(1)
+    shown.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    shown.setAccessibleName(f"{name}: {value}")
+    return label(name, "muted", 0.95), shown
