@@ -13,6 +13,7 @@ from PySide6.QtGui import (
     QFont,
     QKeyEvent,
     QMouseEvent,
+    QResizeEvent,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -146,6 +147,13 @@ class TapeView(QTextEdit):
             self.choose(index - self._tokens[0].index)
             self._go_to_chosen()
             self.ensureCursorVisible()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        bar = self.verticalScrollBar()
+        is_at_end = bar.value() >= bar.maximum() - 4
+        super().resizeEvent(event)
+        if is_at_end:
+            bar.setValue(bar.maximum())
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)

@@ -239,8 +239,8 @@ class ModelEntries(QAbstractListModel):
         hub = [Entry(name, hub=result) for name, result in on_hub.items() if name not in names]
         rows: list[Entry] = []
         if here or coming:
-            size = format_size(sum(model.found.size_bytes for model in library.local))
-            total = f"{counted(len(library.local), 'model')}, {size}"
+            size = format_size(sum(model.found.size_bytes for model in every))
+            total = f"{counted(len(every), 'model')}, {size}"
             if self._terms:
                 total = counted(len(here), "model")
             note = total if library.has_looked else "Searching…"

@@ -30,6 +30,13 @@ def test_the_tape_marks_what_was_guessed_in_a_real_run(view: TapeView, record: R
     assert view.legend == LEGEND[TokenMark.DRAFTED]
 
 
+def test_tape_shows_its_end_after_it_became_lower(view: TapeView, record: Record) -> None:
+    view.show_trace(record([f"w{number}\n" for number in range(9)]).trace)
+    view.resize(500, 90)
+    bar = view.verticalScrollBar()
+    assert bar.value() == bar.maximum() > 0
+
+
 @pytest.mark.parametrize(("key", "token"), [(Qt.Key.Key_Left, 12), (Qt.Key.Key_Right, 0)])
 def test_first_arrow_key_chooses_the_token_at_that_end(
     view: TapeView, record: Record, qtbot: QtBot, key: Qt.Key, token: int

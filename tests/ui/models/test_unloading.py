@@ -14,7 +14,7 @@ from tests.ui.driving import Enter, Living, eventually
 from tests.ui.models.opened import commands_of, entry_of
 from ui.kit.commands import Command
 from ui.kit.theme import Theme
-from ui.models.model_entries import EntryState
+from ui.models.model_entries import ENTRY, EntryState
 from ui.models.models_window import ModelsWindow
 
 
@@ -107,6 +107,8 @@ async def test_loaded_model_without_its_folder_can_be_unloaded(
     await eventually(lambda: not library.is_looking)
     assert [model.found.name for model in library.local] == ["alpha", "gamma"]
     assert "stays available" in both.status("beta").text
+    heading = both.models.entries.index(0).data(ENTRY)
+    assert heading.note.startswith("3 models")
     both.commands("beta")["Unload"].run()
     await eventually(lambda: both.loaded == {"alpha"})
     await eventually(lambda: not library.unlisted())
