@@ -1,6 +1,7 @@
 """Writes blocks of Markdown into a document: paragraphs, lists, code and tables."""
 
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from markdown_it.token import Token
@@ -51,8 +52,10 @@ _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _DRAWN = ("image", "math_inline", "math_inline_double")
-# A table with less width for each column scrolls sideways.
+# A table scrolls sideways where a column has less width and would have to wrap, or has less than
+# its longest word up to twice this width.
 _COLUMN_EM = 8
+_CELL_PX = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,8 +318,22 @@ def write_table(blocks: BlockWriter, rows: list[Row], pictures: Pictures) -> Non
     start, end = table.firstPosition(), table.lastPosition()
     blocks.note_position(start)
     blocks.note_position(end)
-    width_px = len(rows[0]) * _COLUMN_EM * blocks.style.em
-    blocks.decorations.append(Decoration("table", start, end, blocks.indent_px, width_px=width_px))
+    widths = tuple(_column_px(blocks.style, column) for column in zip(*rows, strict=True))
+    blocks.decorations.append(
+        Decoration("table", start, end, blocks.indent_px, width_px=sum(widths), columns_px=widths)
+    )
+
+
+def _column_px(style: MarkdownStyle, cells: Iterable[tuple[Token, Token]]) -> float:
+    """Return the least width of a column; cells of equal rows, their marks included."""
+    bold = QFont(style.font)
+    bold.setWeight(QFont.Weight.DemiBold)
+    metrics, em = QFontMetricsF(bold), style.em
+    texts = [text.content for _, text in cells]
+    whole = max(map(metrics.horizontalAdvance, texts))
+    word = max((metrics.horizontalAdvance(w) for text in texts for w in text.split()), default=0)
+    text_px = max(min(whole, _COLUMN_EM * em), min(word, 2 * _COLUMN_EM * em))
+    return text_px + 2 * style.px(_CELL_PX) + 2
 
 
 def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
@@ -326,7 +343,7 @@ def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
     form.setBorderCollapse(True)
     form.setBorderStyle(QTextTableFormat.BorderStyle.BorderStyle_Solid)
     form.setBorderBrush(QBrush(QColor(style.colors.line)))
-    form.setCellPadding(style.px(7))
+    form.setCellPadding(style.px(_CELL_PX))
     form.setCellSpacing(0)
     form.setTopMargin(top_px)
     form.setBottomMargin(style.px(2))  # the next block has a gap above it
@@ -510,7 +527,10 @@ class MarkdownWriter:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
             form.setBottomMargin(self._style.gap_px)
-            if width <= self._available_px - self._blocks.indent_px - self._blocks.beside_px:
+            # The axis of tables and code, not of the shorter lines of text.
+            form.setRightMargin(0)
+            form.clearProperty(MEASURE_PROPERTY)
+            if width <= self._available_px - self._blocks.indent_px:
                 form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px

@@ -100,7 +100,7 @@ class GrowingText:
             if decoration.kind == "formula" and decoration.width_px:
                 cursor = QTextCursor(self._document.findBlock(decoration.start))
                 form = cursor.blockFormat()
-                fits = decoration.width_px <= available - decoration.left_px - self._beside_px
+                fits = decoration.width_px <= available - decoration.left_px
                 target = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
                 if form.alignment() != target:
                     form.setAlignment(target)

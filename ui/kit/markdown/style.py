@@ -138,6 +138,7 @@ class Decoration:
     label: str = ""
     text: str = ""
     width_px: float = 0.0
+    columns_px: tuple[float, ...] = ()
 
 
 def markdown_style() -> MarkdownStyle:

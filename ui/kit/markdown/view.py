@@ -366,9 +366,14 @@ class MarkdownView(FlowText):
                 # Qt's width of a table includes its margins.
                 fixed = QTextLength(QTextLength.Type.FixedLength, decoration.width_px + left)
                 width = fixed if is_narrow else QTextLength()
+                columns = [
+                    QTextLength(QTextLength.Type.FixedLength, px) if is_narrow else QTextLength()
+                    for px in decoration.columns_px
+                ]
                 if form.width() != width or form.leftMargin() != left:
                     form.setWidth(width)
                     form.setLeftMargin(left)
+                    form.setColumnWidthConstraints(columns)
                     table.setFormat(form)
 
     def _show_wide(self) -> None:

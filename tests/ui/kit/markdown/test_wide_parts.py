@@ -58,6 +58,18 @@ def test_a_sideways_wheel_scrolls_what_is_under_it_and_nothing_else(
     assert bar.value() == 90
 
 
+def test_wide_table_breaks_no_word(theme: Theme, qapp: QApplication) -> None:
+    heads = ("Model", "Quantisation", "Size on disk", "Context", "Tokens per second", "License")
+    cells = ("Qwen3 4B 2507", "4-bit", "2.3 GB", "262,144", "81.4", "Apache 2.0")
+    rows = [f"| {' | '.join(row)} |\n" for row in (heads, ("-",) * len(heads), cells)]
+    view = shown(theme, qapp, "".join(rows), width=400)
+    assert sideways_bars(view)
+    for text in (*heads, *cells):
+        lines = block_of(view.document(), text).layout()
+        begins = [lines.lineAt(number).textStart() for number in range(1, lines.lineCount())]
+        assert all(text[begin - 1] == " " for begin in begins), text
+
+
 def test_long_words_wrap(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, "x" * 900 + "\n\nhttps://example.org/" + "y" * 900, width=300)
     assert not sideways_bars(view)
