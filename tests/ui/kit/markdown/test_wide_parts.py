@@ -59,7 +59,14 @@ def test_a_sideways_wheel_scrolls_what_is_under_it_and_nothing_else(
 
 
 def test_wide_table_breaks_no_word(theme: Theme, qapp: QApplication) -> None:
-    heads = ("Model", "Quantisation", "Size on disk", "Context", "Tokens per second", "License")
+    heads = (
+        "Model",
+        "Internationalization",
+        "Size on disk",
+        "Context",
+        "Tokens per second",
+        "License",
+    )
     cells = ("Qwen3 4B 2507", "4-bit", "2.3 GB", "262,144", "81.4", "Apache 2.0")
     rows = [f"| {' | '.join(row)} |\n" for row in (heads, ("-",) * len(heads), cells)]
     view = shown(theme, qapp, "".join(rows), width=400)
