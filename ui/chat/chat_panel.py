@@ -567,7 +567,7 @@ class ChatPanel(QWidget):
         self.focus_composer()
 
     def _show_model_problem(self) -> None:
-        """Say why a model could not be loaded if another one stays: nothing else shows that."""
+        """Show why a model could not be loaded, whichever conversation is open."""
         model = self._workspace.models
         problem = None
         if model.failure:

@@ -18,7 +18,6 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import NumberField, Slider, TextArea
 from ui.kit.labels import ElidedLabel, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.theme import restyle
 from ui.records.conversations import ConversationSettings
 
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
@@ -281,15 +280,11 @@ class SettingsPage(QWidget):
             source = basis.source(name, value)
             control.setToolTip(". ".join(filter(None, (control.accessibleName(), source))))
             control.setAccessibleDescription(source)
-            restyle(control, "is_set", value is not None)
             if name in self.sliders:
                 shown = basis.own_number(name) if value is None else value
                 # None means the context length.
                 share = 1.0 if shown is None else self._share(name, float(shown))
                 self.sliders[name].show_share(share, is_set=value is not None)
-        for stop_control in self.stop_options.values():
-            if isinstance(stop_control, NumberField):
-                restyle(stop_control, "is_set", stop_control.number is not None)
         for name, dot in self.resets.items():
             dot.setVisible(_value(settings, name) != _value(basis.beginning, name))
         is_kept = settings == basis.beginning

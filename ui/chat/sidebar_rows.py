@@ -84,7 +84,7 @@ class SidebarRows(QAbstractListModel):
         pinned = ", pinned" if row.is_pinned else ""
         state = ", answering" if row.is_running else ""
         state = ", needs you" if row.needs_user else state
-        draft = ", draft" if row.draft.strip() else ""
+        draft = ", draft" if row.has_draft else ""
         return f"Conversation {row.title}{pinned}{state}{draft}, {when_text(row.updated_at)}"
 
     def is_inside_folder(self, conversation: Conversation) -> bool:
@@ -299,7 +299,7 @@ class ConversationDelegate(RowDelegate):
             count = RowPart(str(model.count_in(row) or ""))
             return RowContent(title, right=count)
         inset_px = _INSIDE_PX if model.is_inside_folder(row) else 0
-        right, when = RowPart("Draft" if row.draft.strip() else ""), when_text(row.updated_at)
+        right, when = RowPart("Draft" if row.has_draft else ""), when_text(row.updated_at)
         needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
         if not right.text and needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
             right = RowPart(when)

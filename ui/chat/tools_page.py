@@ -65,7 +65,6 @@ class ToolsPage(QWidget):
         about = label(sentence, "muted", 0.92, is_wrapped=True)
         self.add = push_button("Add MCP Server…", "Add an MCP server", kind="link")
         self.add.clicked.connect(self.adding_requested)
-        self.add.setProperty("is_flush", True)
         left, top = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignTop
         title = label("No servers yet", "title", 1.15)
         texts = column(title, about, (self.add, 0, left), spacing=4)
@@ -190,10 +189,11 @@ class ToolsPage(QWidget):
         memory = self._toolbox.memory
         if self._folder_without_memory:
             return f"Off in the folder “{self._folder_without_memory}”"
-        facts = counted(0 if memory is None else len(memory.facts), "kept fact")
+        facts = 0 if memory is None else len(memory.facts)
+        text = counted(facts, "kept fact") if facts else "No facts kept yet"
         if not self._can_call:
-            return f"Gives the model {facts}. Search needs a model that can call tools."
-        return f"Searches your conversations · {facts}"
+            return f"{text}. Search needs a model that can call tools."
+        return f"Searches your conversations · {text}"
 
     def _with_approval(self, tool: ToolInfo, box: QCheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""

@@ -154,7 +154,7 @@ class VerdictView(QFrame):
         elif run.state != "unrecorded":
             self._show_circumstances(run, facts)
         elif run.model_id:
-            facts.add("Model", run.model_id)
+            facts.add("Model", display_name(run.model_id))
         self._arrange(facts)
 
     def _show_tail(self, run: Run, finished: Finished) -> None:
@@ -227,7 +227,7 @@ class VerdictView(QFrame):
         facts.add("Stop list", stops or "none", is_code=bool(stops))
         for call in run.tool_calls:
             facts.add("Tool call", f"{call.name}({call.arguments})")
-        facts.add("Model", run.model_id)
+        facts.add("Model", display_name(run.model_id))
 
     # -- pieces ----------------------------------------------------------------------------
 

@@ -148,7 +148,6 @@ QLineEdit:focus, QPlainTextEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus,
 QComboBox[kind="choice"]:focus {
     border: $ring;
 }
-QDoubleSpinBox[is_set="false"] { color: $muted; }
 QLineEdit[invalid="true"] { border: 1px solid $fault; }
 QSpinBox::up-button, QSpinBox::down-button, QDoubleSpinBox::up-button,
 QDoubleSpinBox::down-button { width: 0; border: none; }

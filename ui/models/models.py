@@ -69,7 +69,7 @@ class Models(QObject):
 
     Attributes:
         stage: Of the default model, as are ``name``, ``path`` and ``message``.
-        failure: The load or unload that failed while another model stays; ``message`` says why.
+        failure: The load or unload that failed; ``message`` says why.
         failed_at: The folder of the model whose load or unload failed last.
     """
 
@@ -329,12 +329,12 @@ class Models(QObject):
         self._poll_timer.setInterval(_POLL_MS)
         self.message, self.failure, self.stage = message, "", stage
         # A load that was cancelled or failed leaves the previous model in place.
+        if stage == "failed":
+            self.failure = f"Could not load “{display_name(self.name)}”."
         if (info := self._default) is not None:
-            tried, self.name, self.stage = self.name, self._default_name(info), "ready"
+            self.name, self.stage = self._default_name(info), "ready"
             if stage == "failed":
-                self.failure = (
-                    f"Could not load {display_name(tried)}. {display_name(self.name)} stays loaded."
-                )
+                self.failure += f" {display_name(self.name)} stays loaded."
         elif stage == "none":
             self.name = ""
         self._load_ended.set()

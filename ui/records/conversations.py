@@ -127,8 +127,12 @@ class Conversation:
     @property
     def is_unused(self) -> bool:
         """Whether it has no messages, and the composer is empty."""
-        is_written = bool(self.draft.strip() or self.attachments or self.queue)
-        return not self.has_messages and not is_written
+        return not self.has_messages and not self.has_draft and not self.queue
+
+    @property
+    def has_draft(self) -> bool:
+        """Whether the composer holds text or files."""
+        return bool(self.draft.strip() or self.attachments)
 
     @property
     def pictures(self) -> Iterator[Attachment]:

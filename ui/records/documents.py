@@ -113,7 +113,7 @@ class FileReader:
         except ValueError:
             raise self._refused(
                 "is not a text file in a known encoding. Text in UTF-8 (.txt, .md, .csv, source "
-                "code), PDF and Word files can be attached"
+                "code), pictures, PDF and Word files can be attached"
             ) from None
         if not text.strip():
             raise self._refused("is empty")

@@ -193,3 +193,27 @@ def test_a_long_paste_becomes_a_file_and_a_short_one_stays_text(composer: Compos
     assert composer.text == "short words"
     assert [file.name for file in composer.attachments.files] == ["Pasted text", "Pasted text 2"]
     assert composer.attachments.files[1].text == "y" * 9_000
+
+
+async def test_refusals_of_a_batch_stay_beside_its_chips(
+    theme: Theme, scripted: ScriptedEngine, tmp_path: Path
+) -> None:
+    good = tmp_path / "notes.txt"
+    good.write_text("Some notes")
+    bad = [tmp_path / "a.bin", tmp_path / "b.bin"]
+    for file in bad:
+        file.write_bytes(bytes(range(256)))
+    async with shown(main_window(scripted, theme), quits=True) as window:
+        row = window.chat.composer.attachments
+        row.attach((bad[0], good, bad[1]))
+        await eventually(lambda: not row.is_reading)
+        opened = window.workspace.current
+        window.chat.message_sender.show_draft(opened)  # as after each change of the list
+        assert [file.name for file in row.files] == ["notes.txt"]
+        assert [line.split(" ")[0] for line in row.refusal.text().splitlines()] == [
+            "a.bin",
+            "b.bin",
+        ]
+        assert "pictures" in row.refusal.text()
+        row.clear()
+        assert row.refusal.text() == ""

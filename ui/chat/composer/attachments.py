@@ -476,8 +476,9 @@ class AttachmentRow(QWidget):
         self._begin(PastedPicture(name, image, self.pictures_folder))
 
     def show_files(self, files: Iterable[Attachment], owner: object = None) -> None:
+        if owner is not self.owner:
+            self._show_refusal("")
         self.files, self.owner = tuple(files), owner
-        self._show_refusal("")
         self._on_changed()
 
     def show_tokens(
@@ -527,6 +528,7 @@ class AttachmentRow(QWidget):
         self._on_changed()
 
     def clear(self) -> None:
+        self._show_refusal("")
         self.show_files((), self.owner)
 
     def choose(self) -> None:

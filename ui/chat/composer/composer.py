@@ -25,8 +25,8 @@ def row_text(usage: ContextUsage) -> tuple[str, str]:
     """Return the words beside Send: the full ones, and a short form."""
     if usage.is_full:
         return f"Context full: {_surplus(usage)}", "Context full"
-    share = share_text(usage)
-    return f"{counted(usage.message, 'token')} · {share} of context", share
+    share = f"{usage.share * 100:.0f}%"
+    return f"{share} of context", share
 
 
 def usage_hint(usage: ContextUsage) -> str:
@@ -62,14 +62,6 @@ def full_text(usage: ContextUsage) -> str:
         f"context holds {usage.context:,}, the answer included: {_surplus(usage)}."
         f"{without_files_text(usage)} {_remedy(usage).capitalize()}."
     )
-
-
-def share_text(usage: ContextUsage) -> str:
-    """Return how full the context would be, and how full it is without the files."""
-    after = f"{usage.share * 100:.0f}%"
-    if usage.without_files is None or not usage.context:
-        return after
-    return f"{usage.without_files / usage.context * 100:.0f} → {after}"
 
 
 def without_files_text(usage: ContextUsage) -> str:

@@ -120,7 +120,7 @@ class QueueCard(EditedInPlace):
     def show_position(self, number: int) -> None:
         position = "Sent next" if number == 0 else f"Sent as number {number + 1}"
         self.setAccessibleName(f"{position}: {self._shown}")
-        self.order.setText("Sent Next" if number == 0 else "Then")
+        self.order.setText("Next" if number == 0 else "Then")
 
     def begin_editing(self) -> None:
         name = "message that is sent next"
