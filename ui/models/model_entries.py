@@ -143,7 +143,7 @@ def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
 
 def _hub_facts(result: HubResult) -> str:
     owner, _, _ = result.name.rpartition("/")
-    size, *others = result.facts
+    size, *others = (fact for fact in result.facts if fact != result.model.license)
     if result.purpose:  # a suggestion, whose other facts are known only once it is chosen
         others = []
     return " · ".join(filter(None, (size, owner, *others)))

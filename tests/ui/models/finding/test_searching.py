@@ -28,6 +28,7 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
         "Qwen small, a/Qwen-small, 4-bit · 4.0 MB, 43k downloads, 2026-10-05, mit, fit: Fits, Get"
     )
     assert "fit: Too large" in large
+    assert opened.status("a/Qwen-small").text == "4-bit · 4.0 MB · a · 43k downloads · 2026-10-05"
     assert f"Fits {THIS_COMPUTER}: it needs about" in opened.pick("a/Qwen-small").fit.text()
     QTest.keyClick(finding.list, Qt.Key.Key_Down)
     assert "can be used for models" in finding.details.fit.text()
