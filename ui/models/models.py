@@ -12,7 +12,7 @@ from typing import Literal
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine, LoadCancelled, LoadProgress, ModelStatus
-from engine.errors import DraftLoadFailed
+from engine.errors import DraftLoadFailed, ModelLoadFailed
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.values.verdict import plain_cause
@@ -300,7 +300,8 @@ class Models(QObject):
             remedy = "Choose another one, or None, in the menu of the model."
             message = f"{describe_error(error)} {remedy}"
         except Exception as error:
-            _log.error("a model could not be loaded", exc_info=error)
+            if not isinstance(error, ModelLoadFailed):
+                _log.error("a model could not be loaded", exc_info=error)
             failure, message = error, describe_error(error)
         else:
             stage = "ready"
