@@ -26,9 +26,9 @@ from ui.kit.dialogs import choose_folder, confirm
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
-from ui.kit.rows import RowDelegate
+from ui.kit.rows import Index, RowContent, RowDelegate
 from ui.kit.tasks import start_task
-from ui.kit.theme import fixed_font, restyle
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.records.tool_servers import (
     AddedServers,
@@ -51,6 +51,17 @@ _SHORT_STAGES = {
     "restarting": "Starting again…",
     "failed": "Failed",
 }
+
+
+class _ServerDelegate(RowDelegate):
+    """Draws the state of a failed server as a fault."""
+
+    def content(self, index: Index) -> RowContent | None:
+        content = super().content(index)
+        if content is None or content.subtitle.text != _SHORT_STAGES["failed"]:
+            return content
+        color = current_theme().colors.fault
+        return replace(content, subtitle=replace(content.subtitle, color=color, icon="fault"))
 
 
 class ServerDetail(QWidget):
@@ -188,7 +199,7 @@ class ToolServersWindow(OwnWindow):
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("MCP servers")
-        self.list.setItemDelegate(RowDelegate(self.list))
+        self.list.setItemDelegate(_ServerDelegate(self.list))
         self.list.setFixedWidth(240)
         self.detail = ServerDetail()
         self._pages = QStackedWidget()

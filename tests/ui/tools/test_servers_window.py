@@ -132,6 +132,8 @@ async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWid
     assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
     host.become(stage="failed", problem="It ended.", log=("first", "last"), tools=())
     assert window.list.item(0).text() == "sums\nFailed"
+    row = window.list.itemDelegate().content(window.list.model().index(0, 0))
+    assert (row.subtitle.icon, row.subtitle.color) == ("fault", theme.colors.fault)
     assert window.detail.status.text() == "It ended."
     assert window.detail.log.toPlainText() == "first\nlast"
     window.detail.switch.click()
