@@ -95,7 +95,7 @@ class RightPane(QDockWidget):
         had_focus = focused is not None and self.isAncestorOf(focused)
         self.changing.emit()
         super().setVisible(is_visible)
-        if is_opened and not self.isFloating():
+        if is_opened and self.isVisible() and not self.isFloating():  # its window is, too
             slide(self.widget(), self.widget().width())
         (self.opened if is_visible else self.closed).emit()
         if had_focus and not is_visible:

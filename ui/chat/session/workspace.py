@@ -210,7 +210,7 @@ class Workspace(QObject):
     def delete(
         self, *conversations: Conversation, folders: Sequence[ConversationFolder] = ()
     ) -> None:
-        """Delete conversations and stop their answers; another conversation is shown."""
+        """Delete conversations and stop their answers; the next one with a row is shown."""
         removed, before = set(conversations), self.conversations.every()
         row = next((row for row, one in enumerate(before) if one in removed), 0)
         for conversation in conversations:
@@ -221,7 +221,12 @@ class Workspace(QObject):
         if is_selected:
             every = self.conversations.every()
             nearest = (*every[row:], *reversed(every[:row]))
-            following = (one for one in nearest if not one.placement.is_archived)
+            closed = {one.id for one in self.conversations.folders.all() if not one.is_open}
+            following = (
+                one
+                for one in nearest
+                if not one.placement.is_archived and one.placement.folder_id not in closed
+            )
             self.open(next(following, None) or self.conversations.create())
 
     def forget_read(self, conversation: Conversation) -> None:

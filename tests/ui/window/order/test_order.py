@@ -73,6 +73,19 @@ async def test_several_are_chosen_with_keys_and_deleted_and_restored_in_one_step
     assert not window.sidebar.undo_bar.isVisible()
 
 
+async def test_deletion_opens_no_conversation_of_a_closed_folder(window: MainWindow) -> None:
+    workspace = window.workspace
+    folder = ConversationFolder("Recipes")
+    workspace.conversations.folders.keep(folder)
+    inside = [one(window, name) for name in ("Bananas", "Cherries")]
+    placed = [(each, Placement(folder.id)) for each in inside]
+    workspace.conversations.change_placement(placed, "Moved")
+    opened = workspace.current.conversation
+    assert opened.title == "Apples"
+    workspace.delete(opened)
+    await eventually(lambda: workspace.current.conversation.title == "Dates")
+
+
 async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
     window: MainWindow,
 ) -> None:
