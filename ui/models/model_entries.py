@@ -143,10 +143,11 @@ def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
 
 def _hub_facts(result: HubResult) -> str:
     owner, _, _ = result.name.rpartition("/")
-    size, *others = (fact for fact in result.facts if fact != result.model.license)
+    size, *others = result.facts
     if result.purpose:  # a suggestion, whose other facts are known only once it is chosen
         others = []
-    return " · ".join(filter(None, (size, owner, *others)))
+    shown = (size, owner, *(fact for fact in others if fact != result.model.license))
+    return " · ".join(filter(None, shown))
 
 
 class ModelEntries(QAbstractListModel):

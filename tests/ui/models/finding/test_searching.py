@@ -5,11 +5,14 @@ from pathlib import Path
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from engine.library.hub_models import HubModel
 from engine.library.suggestions import SUGGESTIONS
 from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import LARGE, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
+from ui.models.finder import HubResult
+from ui.models.model_entries import Entry
 from ui.words import THIS_COMPUTER
 
 
@@ -71,6 +74,11 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     await opened.search("nothing-like-it")
     assert "No MLX model on the hub" in finding.empty.text()
     assert finding.list.isHidden()
+
+
+async def test_a_row_without_size_and_license_has_its_owner(opened: OpenedModels) -> None:
+    entry = Entry("a/Qwen", hub=HubResult(HubModel("a/Qwen")))
+    assert opened.models.entries.state(entry).text == "a"
 
 
 async def test_typing_alone_searches_and_the_newest_text_counts(
