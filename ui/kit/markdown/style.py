@@ -38,6 +38,7 @@ def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
     The runs of a line always join to exactly the line.
     """
     lexer = _lexer(language) if language else None
+    code += "\n"  # some lexers color a comment only up to a newline
     runs: list[tuple[str, str]] = [(code, colors.text)]
     if lexer is not None:
         lexed = [(text, getattr(colors, _role_of(kind))) for kind, text in lexer.get_tokens(code)]
@@ -50,7 +51,7 @@ def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
                 lines.append([])
             if line:
                 lines[-1].append((line, color))
-    return [tuple(line) for line in lines]
+    return [tuple(line) for line in lines[:-1]]
 
 
 @lru_cache(maxsize=64)
