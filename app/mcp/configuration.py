@@ -42,9 +42,11 @@ _SECRET_VALUE = re.compile(
     r"^(sk-|ghp_|github_pat_|gho_|glpat-|xox[abps]-|hf_|AKIA|Bearer |Basic )|://[^/\s:@]+:[^/\s@]+@"
 )
 _VS_CODE_INPUT = re.compile(r"^\$\{input:[^}]*\}$")
-_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+\*/"
+# Possessive groups with alternatives match wrongly before Python 3.11.5; no text matches these in
+# two ways.
+_COMMENT = r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*\*/"
 _STRING_OR_EXTRA = re.compile(
-    rf'"(?:[^"\\]|\\.)*+"|{_COMMENT}|,(?=(?:\s|{_COMMENT})*+[}}\]])', re.DOTALL
+    rf'"[^"\\]*+(?:\\.[^"\\]*+)*(?:"|\\?\Z)|{_COMMENT}|,(?=(?:\s|{_COMMENT})*[}}\]])', re.DOTALL
 )
 ParsedServers = tuple[list[ToolServerConfig], tuple[str, ...]]
 """The valid servers of a text, and an error for each other one."""
