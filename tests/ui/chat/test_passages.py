@@ -82,12 +82,12 @@ async def test_questions_get_passages_with_pages_and_cards_show_them(
         assert card.text_view.toPlainText().startswith("[Page ")
         assert any("about to be destroyed" in line for line in question_lines(first))
 
-        sent = await ask("And what does __new__ create?")
+        sent = await ask("And what does __new__ do to create a new instance of the class?")
         third = current.conversation.messages[2]
         assert third.excerpts[0].document == excerpt.document
         assert "about to be destroyed" not in sent.split("(Passages of it")[0]
         assert "(Passages of it are with the last question.)" in sent
-        assert "create a new instance of the class" in " ".join(sent.split())
+        assert "Called to create a new instance of class" in " ".join(sent.split())
         [followed] = view(2).files
         assert "manual.pdf" in followed.chip.accessibleName()
         assert third.excerpts[0].sentence in followed.chip.accessibleName()
