@@ -147,8 +147,10 @@ def _usage(ranking: Ranking) -> RankingUsage:
 async def _rank(request: ParsedRequest[Any], *pairs: tuple[str, str]) -> Ranking:
     service, params = request.service, request.params
     check_model(service, params.model)
-    asked = RankingRequest(pairs, params.instruction or INSTRUCTION, params.max_tokens_per_doc)
-    return await rank_pairs(service, request.record, asked, params.model)
+    ranking_request = RankingRequest(
+        pairs, params.instruction or INSTRUCTION, params.max_tokens_per_doc
+    )
+    return await rank_pairs(service, request.record, ranking_request, params.model)
 
 
 @query("POST", "/v1/rerank", request=RerankParams, answer=RerankAnswer, operation="rerank")

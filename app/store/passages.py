@@ -165,15 +165,15 @@ def _index(
     keeps_others: bool,
 ) -> None:
     """Index the documents of a conversation."""
-    wanted = {document.id: document for document in documents}
+    by_id = {document.id: document for document in documents}
     known = {identity for (identity,) in connection.execute(_KNOWN, (owner,))}
-    unused = set() if keeps_others else known - wanted.keys()
-    if not unused and wanted.keys() <= known:
+    unused = set() if keeps_others else known - by_id.keys()
+    if not unused and by_id.keys() <= known:
         return
     with transaction(connection):
         for identity in unused:
             remove_document(connection, owner, identity)
-        for identity, document in wanted.items():
+        for identity, document in by_id.items():
             if identity not in known:
                 number = begin_document(connection, owner, document)
                 count = add_passages(connection, number, passages_of(document))
@@ -240,7 +240,7 @@ def _rank(
     Words of more than half of the passages are left out, unless there are no others. Words that
     occur nowhere are replaced by those that contain them or are part of them, as in compounds.
     Of many passages, those that lack words of the best one, and not only occurrences, are left out;
-    few have room, and do not tell how rare a word is.
+    few are all used, and are too few to rate words as rare.
     """
     terms = dict.fromkeys(term for question in questions for term in _terms(question))
     total = sum(document.passages for document in documents)
@@ -264,8 +264,8 @@ def _rank(
             found += ((score, number) for number, score in rows)
     found.sort()
     if len(found) > _MAX_NEAR:
-        least = found[0][0] / _SATURATION
-        found = [(score, number) for score, number in found if score <= least]
+        threshold = found[0][0] / _SATURATION
+        found = [(score, number) for score, number in found if score <= threshold]
     return [number for _, number in found]
 
 
@@ -273,12 +273,12 @@ def _near(
     connection: sqlite3.Connection, documents: Sequence[_Indexed], question: QuestionVector
 ) -> list[int]:
     """Return the numbers of the passages whose vectors are nearest to a question's."""
-    asked = array("f", question.vector)
+    vector = array("f", question.vector)
     near: list[tuple[float, int]] = []
     for document in documents:
         for number, stored in connection.execute(_VECTORS, (*document.range, question.model)):
             if len(stored) == len(question.vector):
-                near.append((-sum(map(mul, asked, array("f", stored))), number))
+                near.append((-sum(map(mul, vector, array("f", stored))), number))
     return [number for _, number in sorted(near)[:_MAX_NEAR]]
 
 

@@ -70,9 +70,9 @@ def _filter_condition(filter_: SearchFilter, created_at: str) -> tuple[str, list
         values.append(filter_.folder_id)
     if filter_.in_archive:
         parts.append("c.is_archived = 1")
-    if filter_.asker:
+    if filter_.searching_id:
         parts.append("c.is_archived = 0 AND c.id <> ?")
-        values.append(filter_.asker)
+        values.append(filter_.searching_id)
     if filter_.without_folders:
         parts.append(f"c.folder_id NOT IN ({', '.join('?' * len(filter_.without_folders))})")
         values += filter_.without_folders

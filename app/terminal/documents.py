@@ -21,12 +21,12 @@ async def find_in_memory(documents: Sequence[Document], questions: Sequence[str]
 
 
 async def read_documents(
-    asked: ConversationMessage, make: MakeRequest, counter: TokenCounter, printer: Printer
+    message: ConversationMessage, make: MakeRequest, counter: TokenCounter, printer: Printer
 ) -> GenerationRequest:
     """Return the request of a question, with passages of documents that do not fit."""
     try:
         fit = await fitted_prompt(
-            [asked], [asked], make, counter, uncut=asked.id, find=find_in_memory
+            [message], [message], make, counter, uncut=message.id, find=find_in_memory
         )
     except EngineError as error:
         raise CommandError(plain_cause(str(error))) from error

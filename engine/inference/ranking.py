@@ -75,10 +75,10 @@ def ranking_prompts(tokenizer: Any, request: RankingRequest, model: ModelInfo) -
         field, limit = f"{request.field}[{index}]", model.context_length + 1
         ids_of = partial(bounded, tokenizer, field=field, context=model.context_length)
         head = f"<Instruct>: {request.instruction}\n<Query>: {query}\n<Document>: "
-        if (most := request.max_document_tokens) is not None:
-            limit = min(limit, sum(map(len, map(ids_of, _without_marks(head, marks)))) + most)
+        if (max_tokens := request.max_document_tokens) is not None:
+            limit = min(limit, sum(map(len, map(ids_of, _without_marks(head, marks)))) + max_tokens)
             if model.longest_token_bytes is not None:
-                document = document[: most * model.longest_token_bytes]
+                document = document[: max_tokens * model.longest_token_bytes]
         tokens: list[int] = []
         for part in _without_marks(head + document, marks):
             tokens += ids_of(part)

@@ -18,7 +18,7 @@ ADAPTER_CONFIG, ADAPTER_WEIGHTS = "adapter_config.json", "adapters.safetensors"
 ADAPTED = " + "
 """Between the names of a base and of its adapter."""
 _MAX_NAME_CHARS = 200
-# Far beyond what is trained; mlx-lm would reserve memory for any figure.
+# Far beyond usual training; mlx-lm would reserve memory for any figure.
 _MAX_RANK, _MAX_LAYERS, _MAX_SCALE = 65_536, 65_536, 1e6
 
 

@@ -219,16 +219,16 @@ def with_base(
     The name is compared and never opened, so that an adapter reaches no folder outside the library.
     """
     bases = [model for model in models if model.can_be_loaded and not model.is_adapter]
-    wanted = adapter.trained_for
-    names = ([] if chosen is None else [str(chosen)]) + [wanted]
+    stated = adapter.trained_for
+    names = ([] if chosen is None else [str(chosen)]) + [stated]
     named = (model for name in names for model in bases if name in _names_of(model))
     if (base := next(named, None)) is None:
-        last = wanted.rstrip("/").rpartition("/")[2]
+        last = stated.rstrip("/").rpartition("/")[2]
         same = [model for model in bases if model.name.rpartition("/")[2] == last]
         base = same[0] if len(same) == 1 else None
     if base is None:
-        missing = f"{wanted} is not among the models on this computer: add or download it, or"
-        missing = f"Its base {missing}" if wanted else "Its adapter_config.json names no base:"
+        missing = f"{stated} is not among the models on this computer: add or download it, or"
+        missing = f"Its base {missing}" if stated else "Its adapter_config.json names no base:"
         return replace(adapter, obstacle=adapter.obstacle or f"{missing} choose another base.")
     return replace(
         adapter,

@@ -118,7 +118,7 @@ def test_updates_come_from_where_the_program_came_from(
         monkeypatch.setattr(updates, "distribution", lambda _: Installed(**files))
         return find_updates()
 
-    assert found(INSTALLER="pip\n").place == "pypi.org"
+    assert found(INSTALLER="pip\n").host == "pypi.org"
     monkeypatch.setattr("sys.executable", "/My Apps/bin/python")
     for installer, command in (
         ("pip", "'/My Apps/bin/python' -m pip install --upgrade fullstop-chat"),
@@ -133,4 +133,4 @@ def test_updates_come_from_where_the_program_came_from(
     assert found().reason.startswith("Fullstop runs from a folder")
     monkeypatch.setattr("sys.frozen", True, raising=False)
     assert find_updates().look is None
-    assert find_updates("https://example.org/feed.json").place == "example.org"
+    assert find_updates("https://example.org/feed.json").host == "example.org"

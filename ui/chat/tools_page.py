@@ -190,9 +190,9 @@ class ToolsPage(QWidget):
         if self._folder_without_memory:
             return f"Off in the folder “{self._folder_without_memory}”"
         facts = 0 if memory is None else len(memory.facts)
-        text = counted(facts, "kept fact") if facts else "No facts kept yet"
+        text = counted(facts, "kept fact") if facts else "no kept facts"
         if not self._can_call:
-            return f"{text}. Search needs a model that can call tools."
+            return f"{text[0].upper()}{text[1:]}. Search needs a model that can call tools."
         return f"Searches your conversations · {text}"
 
     def _with_approval(self, tool: ToolInfo, box: QCheckBox) -> QHBoxLayout:

@@ -251,8 +251,8 @@ class ModelEntries(QAbstractListModel):
             rows += [Entry("Your Folders", note=""), *folders]
         has_none = bool(finder.query) and finder.stage == "listed" and not finder.results
         if hub or has_none or finder.stage == "asking":
-            words = f"Suggested for {_COMPUTER}" if finder.is_suggesting else "Hugging Face"
-            rows += [Entry(words, note=list_summary(finder)), *hub]
+            heading = f"Suggested for {_COMPUTER}" if finder.is_suggesting else "Hugging Face"
+            rows += [Entry(heading, note=list_summary(finder)), *hub]
         return rows
 
     def _matches(self, name: str) -> bool:

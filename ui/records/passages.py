@@ -1,6 +1,6 @@
 """Passages of long documents: how a text is divided, and which of them a question goes with.
 
-Pure, apart from the counts that it asks for; any thread.
+Pure, apart from counting tokens; any thread.
 """
 
 import re
@@ -59,11 +59,11 @@ class Passage:
     @property
     def label(self) -> str:
         """Its page, or its number in a document without pages, and its heading."""
-        place = f"Passage {self.number + 1}"
+        label = f"Passage {self.number + 1}"
         if self.page:
             is_one = self.last_page <= self.page
-            place = f"Page {self.page}" if is_one else f"Pages {self.page}–{self.last_page}"
-        return f"{place}, {self.heading}" if self.heading else place
+            label = f"Page {self.page}" if is_one else f"Pages {self.page}–{self.last_page}"
+        return f"{label}, {self.heading}" if self.heading else label
 
 
 @dataclass(frozen=True, slots=True)

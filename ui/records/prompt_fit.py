@@ -197,11 +197,11 @@ class _Documents:
         noted = self._noted(searched, last)
         if not found.totals:
             return noted, ()
-        room = await self._room(noted)
+        budget = await self._token_budget(noted)
         own = {document.id for document in searched}
         excerpts = tuple(
             excerpt
-            for excerpt in await fitting_excerpts(found, room, self.counter.text)
+            for excerpt in await fitting_excerpts(found, budget, self.counter.text)
             if excerpt.passages or excerpt.document in own
         )
         return self._noted(searched, last, excerpts), excerpts
@@ -242,23 +242,23 @@ class _Documents:
         is_short = sum(len(message.content.encode(errors="replace")) for message in whole.messages)
         if not others or is_short * 2 < limit or await counter.prompt(whole) <= limit:
             return []
-        room = await self._room(self._noted([*searched, *others], last))
-        sizes = [await _size(document.text, room, counter) for document in others]
-        share = _fair_share(sizes, room)
+        budget = await self._token_budget(self._noted([*searched, *others], last))
+        sizes = [await _size(document.text, budget, counter) for document in others]
+        share = _fair_share(sizes, budget)
         return [each for each, size in zip(others, sizes, strict=True) if size > share]
 
-    async def _room(self, messages: Messages) -> int:
+    async def _token_budget(self, messages: Messages) -> int:
         """Return the tokens that passages may have beside messages.
 
-        At least half of what the last exchange leaves: rather are old exchanges left out.
+        At least half of the rest beside the last exchange; old exchanges are left out for it.
         """
-        most = int(self.counter.context * _CUT_SHARE)
-        room = most - await self.counter.prompt(self.make(messages, ""))
-        if room * 2 < most:
+        limit = int(self.counter.context * _CUT_SHARE)
+        budget = limit - await self.counter.prompt(self.make(messages, ""))
+        if budget * 2 < limit:
             last = without_oldest(messages, len(messages))
             alone = await self.counter.prompt(self.make(last, last[0].id))
-            room = max(room, (most - alone) // 2)
-        return max(room, 0)
+            budget = max(budget, (limit - alone) // 2)
+        return max(budget, 0)
 
 
 @dataclass

@@ -42,7 +42,7 @@ class SearchFilter:
     """The folder, the Unix time and the speaker that a search is narrowed to, or the archive.
 
     Attributes:
-        asker: The conversation whose model searches; it and archived ones are left out.
+        searching_id: The conversation whose model searches; it and archived ones are left out.
         without_folders: The ids of folders that are left out.
         snippet_chars: The length of the snippets.
     """
@@ -51,7 +51,7 @@ class SearchFilter:
     since: float = 0.0
     speaker: Speaker = ""
     in_archive: bool = False
-    asker: str = ""
+    searching_id: str = ""
     without_folders: tuple[str, ...] = ()
     snippet_chars: int = 110
 

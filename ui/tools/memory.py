@@ -201,7 +201,7 @@ class Memory(QObject):
         query = visible_line(query[:_MAX_QUERY_CHARS])
         off = tuple(folder.id for folder in self._folders() if not folder.has_memory)
         target = SearchFilter(
-            asker=conversation.id, without_folders=off, snippet_chars=_SNIPPET_CHARS
+            searching_id=conversation.id, without_folders=off, snippet_chars=_SNIPPET_CHARS
         )
 
         async def search(words: str) -> list[Hit]:

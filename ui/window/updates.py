@@ -36,7 +36,7 @@ class Updates:
     """The running version, and the place that knows the newest one."""
 
     version: str
-    place: str = ""  # host name; empty if there is none
+    host: str = ""  # empty if there is none
     reason: str = ""  # why there is none
     look: Callable[[], Release] | None = None  # blocks; raises ``UpdateFailed``
 
@@ -80,16 +80,16 @@ class UpdateDialog(OwnDialog):
         if release is not None:
             self.show_release(release)
         elif preferences.now.asks_before_updates:
-            place = updates.place
-            text = f"Fullstop asks {place} for its newest version. Nothing else is sent."
-            self._show(f"Check {place} for updates?", text, "Check Now")
+            host = updates.host
+            text = f"Fullstop asks {host} for its newest version. Nothing else is sent."
+            self._show(f"Check {host} for updates?", text, "Check Now")
         else:
             self.check()
 
     def check(self) -> None:
         """Look for the newest version."""
         self._preferences.change(asks_before_updates=False)
-        self._show("Checking for Updates…", f"Asking {self._updates.place}.")
+        self._show("Checking for Updates…", f"Asking {self._updates.host}.")
         start_task(self, self._check(), "check for updates")
 
     def show_release(self, release: Release) -> None:

@@ -208,7 +208,7 @@ async def test_refusals_of_a_batch_stay_beside_its_chips(
         row.attach((bad[0], good, bad[1]))
         await eventually(lambda: not row.is_reading)
         opened = window.workspace.current
-        window.chat.message_sender.show_draft(opened)  # as after each change of the list
+        window.chat.message_sender.show_draft(opened)
         assert [file.name for file in row.files] == ["notes.txt"]
         assert [line.split(" ")[0] for line in row.refusal.text().splitlines()] == [
             "a.bin",

@@ -178,7 +178,7 @@ class MessageHandling(QObject):
         return [*entries, Command("Inspect", inspect, keys("Inspect"), run.is_over)]
 
     def _run_entries(self, run: Run, *, is_last: bool) -> list[Entry]:
-        """Return what is rarely done with an answer."""
+        """Return the rare commands of an answer."""
         keys = partial(_keys, is_last)
         fork = partial(self.fork_requested.emit, run)
         entries: list[Entry] = [
