@@ -109,8 +109,8 @@ async def test_opened_adapter_is_loaded_and_listed(
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
         several.window.choosing_model.open_folder(trained / "poems")
-        await eventually(lambda: several.answering.state.stage == "ready")
-        assert several.answering.state.name == "alpha + poems"
+        state = several.answering.state
+        await eventually(lambda: (state.stage, state.name) == ("ready", "alpha + poems"))
         await eventually(lambda: "alpha + poems" in names(several))
 
 
