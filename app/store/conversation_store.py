@@ -26,8 +26,8 @@ from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
 from ui.records.passages import (
     Document,
-    FolderDocument,
     Found,
+    IndexedDocument,
     PassageSearch,
     passages_of,
 )
@@ -187,7 +187,7 @@ class SqliteConversationStore:
 
     async def find_passages(self, search: PassageSearch) -> Found:
         return await self._read(
-            lambda connection: passages.find_passages(connection, search), Found({}, ())
+            lambda connection: passages.find_passages(connection, search), Found((), ())
         )
 
     async def passages_without_vector(
@@ -207,7 +207,7 @@ class SqliteConversationStore:
             return False
         return True
 
-    async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
+    async def folder_documents(self, folder_id: str) -> list[IndexedDocument]:
         return await self._read(
             lambda connection: passages.folder_documents(connection, folder_id), []
         )

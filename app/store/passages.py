@@ -15,7 +15,6 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 from itertools import pairwise
 from operator import mul
-from typing import NamedTuple
 from unicodedata import combining, normalize
 
 from app.store.database import is_damage
@@ -24,8 +23,8 @@ from app.store.statements import ADD_PASSAGE, transaction
 from ui.records.passages import (
     CJK,
     Document,
-    FolderDocument,
     Found,
+    IndexedDocument,
     Passage,
     PassageSearch,
     QuestionVector,
@@ -53,7 +52,7 @@ _SHOW = (
     "UPDATE documents SET passages = ? * abs(passages) WHERE owner = ? AND id = ? AND passages <> 0"
 )
 _SEARCHED = (
-    "SELECT number, id, name, passages, owner FROM documents "
+    "SELECT number, id, name, passages, remark, owner FROM documents "
     "WHERE owner IN (?, ?) AND passages > 0 "
     "ORDER BY owner = ?, number"
 )
@@ -78,27 +77,19 @@ _PASSAGE = "SELECT number, text, page, last_page, heading FROM passages WHERE nu
 _log = logging.getLogger(__name__)
 
 
-def folder_documents(connection: sqlite3.Connection, folder_id: str) -> list[FolderDocument]:
+def folder_documents(connection: sqlite3.Connection, folder_id: str) -> list[IndexedDocument]:
     """Return the documents of a folder that can be searched."""
     rows = connection.execute(
-        "SELECT id, name, passages, remark FROM documents WHERE owner = ? AND passages > 0 "
+        "SELECT number, id, name, passages, remark FROM documents WHERE owner = ? AND passages > 0 "
         "ORDER BY number",
         (folder_id,),
     )
-    return [FolderDocument(*row) for row in rows]
+    return [IndexedDocument(*row) for row in rows]
 
 
-class _Indexed(NamedTuple):
-    """A document in the index."""
-
-    number: int
-    id: str
-    name: str
-    passages: int
-
-    @property
-    def range(self) -> tuple[int, int]:
-        return self.number << PASSAGE_BITS, (self.number + 1 << PASSAGE_BITS) - 1
+def _range_of(document: IndexedDocument) -> tuple[int, int]:
+    """Return the first and the last number that its passages may have."""
+    return document.number << PASSAGE_BITS, (document.number + 1 << PASSAGE_BITS) - 1
 
 
 def find_passages(connection: sqlite3.Connection, search: PassageSearch) -> Found:
@@ -133,7 +124,9 @@ def _find(connection: sqlite3.Connection, search: PassageSearch) -> Found:
     _index(connection, own_id, search.documents, keeps_others=search.is_draft)
     known = connection.execute(_SEARCHED, (own_id, folder_id, folder_id))
     own = {document.id for document in search.documents}
-    searched = [_Indexed(*row) for *row, owner in known if (owner == own_id) == (row[1] in own)]
+    searched = [
+        IndexedDocument(*row) for *row, owner in known if (owner == own_id) == (row[1] in own)
+    ]
     numbers: list[int] = []
     if questions and not is_about_all(questions[-1]):
         rankings = [_rank(connection, searched, questions[-1:])]
@@ -145,7 +138,7 @@ def _find(connection: sqlite3.Connection, search: PassageSearch) -> Found:
     is_spread = not numbers
     if is_spread:
         orders = [
-            [document.range[0] + position for position in spread(document.passages)]
+            [_range_of(document)[0] + position for position in spread(document.passages)]
             for document in searched
             if document.id in own or is_about_all(questions[-1] if questions else "")
         ]
@@ -153,8 +146,7 @@ def _find(connection: sqlite3.Connection, search: PassageSearch) -> Found:
     owners = {document.number: document.id for document in searched}
     rows = (connection.execute(_PASSAGE, (number,)) for number in numbers[:_MAX_FOUND])
     ranked = [(owners[row[0] >> PASSAGE_BITS], _passage(*row)) for cursor in rows for row in cursor]
-    totals = {(document.id, document.name): document.passages for document in searched}
-    return Found(totals, ranked, is_spread)
+    return Found(searched, ranked, is_spread)
 
 
 def _index(
@@ -233,7 +225,7 @@ def _passage(number: int, text: str, page: int, last_page: int, heading: str) ->
 
 
 def _rank(
-    connection: sqlite3.Connection, documents: Sequence[_Indexed], questions: Sequence[str]
+    connection: sqlite3.Connection, documents: Sequence[IndexedDocument], questions: Sequence[str]
 ) -> list[int]:
     """Return the numbers of the passages with words of questions, best first.
 
@@ -249,7 +241,7 @@ def _rank(
     unknown: list[str] = []
     for term in [*terms][-_MAX_TERMS:]:
         count = sum(
-            connection.execute(_COUNT, (term, *document.range)).fetchone()[0]
+            connection.execute(_COUNT, (term, *_range_of(document))).fetchone()[0]
             for document in documents
         )
         if count:
@@ -260,7 +252,7 @@ def _rank(
     found: list[tuple[float, int]] = []
     if query := " OR ".join(rare or common):
         for document in documents:
-            rows = connection.execute(_RANK, (query, *document.range, _MAX_FOUND))
+            rows = connection.execute(_RANK, (query, *_range_of(document), _MAX_FOUND))
             found += ((score, number) for number, score in rows)
     found.sort()
     if len(found) > _MAX_NEAR:
@@ -270,13 +262,13 @@ def _rank(
 
 
 def _near(
-    connection: sqlite3.Connection, documents: Sequence[_Indexed], question: QuestionVector
+    connection: sqlite3.Connection, documents: Sequence[IndexedDocument], question: QuestionVector
 ) -> list[int]:
     """Return the numbers of the passages whose vectors are nearest to a question's."""
     vector = array("f", question.vector)
     near: list[tuple[float, int]] = []
     for document in documents:
-        for number, stored in connection.execute(_VECTORS, (*document.range, question.model)):
+        for number, stored in connection.execute(_VECTORS, (*_range_of(document), question.model)):
             if len(stored) == len(question.vector):
                 near.append((-sum(map(mul, vector, array("f", stored))), number))
     return [number for _, number in sorted(near)[:_MAX_NEAR]]

@@ -8,7 +8,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found, PassageSearch
+from ui.records.passages import Document, Found, IndexedDocument, PassageSearch
 from ui.records.runs import PastRun
 from ui.records.store import (
     EVERYWHERE,
@@ -83,7 +83,7 @@ class MemoryConversationStore:
     async def save_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> bool:
         return True
 
-    async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
+    async def folder_documents(self, folder_id: str) -> list[IndexedDocument]:
         return []
 
     async def add_document(

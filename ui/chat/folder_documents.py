@@ -19,7 +19,7 @@ from ui.kit.theme import current_theme
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import ConversationFolder
 from ui.records.documents import MAX_FOLDER_CHARS, FileReader
-from ui.records.passages import Document, FolderDocument
+from ui.records.passages import Document, IndexedDocument
 from ui.records.store import ConversationStore
 from ui.words import FileRefused
 
@@ -34,7 +34,7 @@ class FolderDocumentsDialog(OwnDialog):
     ) -> None:
         super().__init__(f"Documents of {folder.name}", parent)
         self._folder, self._store = folder, store
-        self._documents: list[FolderDocument] = []
+        self._documents: list[IndexedDocument] = []
         self._reader: FileReader | None = None
         self.rows = QStandardItemModel(self)
         self.list = QListView()
@@ -153,7 +153,7 @@ class FolderDocumentsDialog(OwnDialog):
 
         self.undo_bar.offer(text, undo)
 
-    async def _show(self, documents: list[FolderDocument], *, is_shown: bool) -> None:
+    async def _show(self, documents: list[IndexedDocument], *, is_shown: bool) -> None:
         for document in documents:
             await self._store.show_document(self._folder.id, document.id, is_shown=is_shown)
         await self._list()

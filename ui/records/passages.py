@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import accumulate
+from typing import NamedTuple
 
 from engine.wording import counted
 from ui.records.attachments import ATTACHED, Attachment
@@ -84,10 +85,10 @@ class Document:
         return blake2b(text.encode(errors="replace"), digest_size=16).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
-class FolderDocument:
-    """A document of a folder of conversations, which is searched for each of them."""
+class IndexedDocument(NamedTuple):
+    """A document in the index, of a conversation or of a folder of conversations."""
 
+    number: int
     id: str
     name: str
     passages: int
@@ -137,12 +138,9 @@ class Excerpt:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The documents that were searched, and their passages, best first.
+    """The documents that were searched, and their passages with the documents' ids, best first."""
 
-    ``totals`` are the passages of each document, by its id and name, in the documents' order.
-    """
-
-    totals: dict[tuple[str, str], int]
+    documents: Sequence[IndexedDocument]
     ranked: Sequence[tuple[str, Passage]]
     is_spread: bool = False
 
@@ -151,15 +149,15 @@ class Found:
         best = self.ranked[:count]
         return tuple(
             Excerpt(
-                document,
-                name,
-                total,
+                document.id,
+                document.name,
+                document.passages,
                 tuple(
-                    sorted((p for owner, p in best if owner == document), key=lambda p: p.number)
+                    sorted((p for owner, p in best if owner == document.id), key=lambda p: p.number)
                 ),
                 self.is_spread,
             )
-            for (document, name), total in self.totals.items()
+            for document in self.documents
         )
 
 

@@ -195,7 +195,7 @@ class _Documents:
         texts = [message.typed for message in self.sent if message.role == "user"][-2:]
         found = await self.find(list(dict.fromkeys(searched)), [t for t in texts if t.strip()])
         noted = self._noted(searched, last)
-        if not found.totals:
+        if not found.documents:
             return noted, ()
         budget = await self._token_budget(noted)
         own = {document.id for document in searched}

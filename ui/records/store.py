@@ -13,7 +13,7 @@ from ui.records.codec import Preset
 from ui.records.conversations import Conversation, ConversationFolder
 from ui.records.facts import Fact
 from ui.records.messages import ConversationMessage
-from ui.records.passages import Document, FolderDocument, Found, PassageSearch
+from ui.records.passages import Document, Found, IndexedDocument, PassageSearch
 from ui.records.runs import PastRun
 from ui.records.titles import plain_line
 
@@ -204,7 +204,7 @@ class ConversationStore(Protocol):
     async def save_vectors(self, model: str, vectors: Sequence[tuple[int, bytes]]) -> bool:
         """Save the vectors of passages, by their numbers; return whether that was possible."""
 
-    async def folder_documents(self, folder_id: str) -> list[FolderDocument]:
+    async def folder_documents(self, folder_id: str) -> list[IndexedDocument]:
         """Return the documents that are searched for the conversations of a folder."""
 
     async def add_document(

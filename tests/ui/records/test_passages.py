@@ -13,6 +13,7 @@ from ui.records.passages import (
     Document,
     Excerpt,
     Found,
+    IndexedDocument,
     Passage,
     fitting_excerpts,
     marks_of,
@@ -92,7 +93,7 @@ def test_spread_begins_with_both_ends() -> None:
 @pytest.mark.parametrize("chars_per_token", [1, 4, 9])
 async def test_as_many_passages_as_fit_are_found_with_few_counts(chars_per_token: int) -> None:
     passages = [Passage(n, "x" * (200 + n * 37 % 900), n, n) for n in range(400)]
-    found = Found({("d", "d.txt"): 400}, [("d", passage) for passage in passages])
+    found = Found([IndexedDocument(0, "d", "d.txt", 400)], [("d", passage) for passage in passages])
     counts: list[int] = []
 
     async def count(text: str) -> int:

@@ -14,7 +14,7 @@ from engine.values.request import GenerationRequest, ToolCall
 from ui.records.attachments import Attachment, Reading
 from ui.records.conversations import WhenFull
 from ui.records.messages import ConversationMessage, chained, question
-from ui.records.passages import Document, Found, Passage
+from ui.records.passages import Document, Found, IndexedDocument, Passage
 from ui.records.prompt_fit import PromptFit, TokenCounter, exchanges, fitted_prompt, last_left_out
 from ui.records.requests import prompt_messages, turns_of
 from ui.records.runs import LeftOut, Run
@@ -238,13 +238,13 @@ DOCUMENT = " ".join(f"w{n}" for n in range(500))
 async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
     """Return passages of 100 characters; the question ends with the number of the best one."""
     best = int(questions[-1].split()[-1])
-    totals = {(document.id, document.name): 20 for document in documents}
+    indexed = [IndexedDocument(0, document.id, document.name, 20) for document in documents]
     ranked = [
         (document.id, Passage((best + n) % 20, f"{best + n:02}" * 50))
         for n in range(20)
         for document in documents
     ]
-    return Found(totals, ranked)
+    return Found(indexed, ranked)
 
 
 def searched(path: Sequence[ConversationMessage]) -> PromptFit:

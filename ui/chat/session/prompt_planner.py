@@ -108,7 +108,7 @@ class PromptPlanner:
         async def find(documents: Sequence[Document], questions: Sequence[str]) -> Found:
             has_any = bool(documents or folder_id)
             if is_draft and not has_any:  # nothing to remove from the index
-                return Found({}, ())
+                return Found((), ())
             search = PassageSearch(documents, questions, conversation.id, folder_id, is_draft)
             model = self._embedding_model() if has_any and questions and not is_draft else None
             if model is None:

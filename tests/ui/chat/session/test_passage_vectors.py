@@ -68,7 +68,7 @@ async def test_question_is_not_embedded_without_documents() -> None:
     planner = PromptPlanner(cast(Engine, engine), store)
     find = planner.search_of(conversation, conversation.messages[0], is_draft=False)
     assert find is not None
-    assert not (await find([], ["zoology?"])).totals, "the file goes whole"
+    assert not (await find([], ["zoology?"])).documents, "the file goes whole"
     await planner.finish()
     assert engine.embedded == []
     await store.aclose()
