@@ -185,7 +185,7 @@ class ModelPreferences:
         (),
         help="folders that are searched for models",
         section=MODELS_WINDOW,
-        label="Add a Folder…",
+        label="Add Folder…",
     )
     rests_after_min: int = declare(
         0,

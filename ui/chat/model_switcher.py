@@ -81,7 +81,7 @@ class ModelBadge(QWidget):
         model, name = self._model.state, self._model.state.title
         progress = _progress(model) if model.is_loading else ""
         text = {
-            "none": "Choose a Model",
+            "none": "Choose Model",
             "unloaded": f"{name}, not loaded",
             "loading": f"Loading {name}…{progress}",
             "ready": f"{name} (unloaded)" if model.is_idle else name,

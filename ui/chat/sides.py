@@ -201,7 +201,7 @@ class SidesPage(QWidget):
         self.columns: list[SideColumn] = []
         heading = label("Side by side", "title")
         self.summary = label("", "muted", is_wrapped=True)
-        self.compare = QPushButton("Compare in the Inspector")
+        self.compare = QPushButton("Compare in Inspector")
         self.keep_both = QPushButton("Keep Both as Versions")
         self.keep_both.setToolTip(
             "The conversation continues with the left answer. Its settings stay."

@@ -119,14 +119,14 @@ class StopPanel(QFrame):
                 checked=lambda: self._begins_with(DEFAULT_LIST),
             ),
             Command(
-                "Use for New Chats with the Model",
+                "Use for New Chats with This Model",
                 lambda: self._begin_with(self._model_list),
                 title=lambda: f"Use for New Chats with {name()}",
                 checked=lambda: self._begins_with(self._model_list),
                 visible=lambda: bool(self._model_list),
             ),
             Command(
-                "Remove List for the Model",
+                "Remove List for This Model",
                 lambda: self.editor.menu.delete_list(self._model_list),
                 title=lambda: f"Remove List for {name()}",
                 visible=lambda: self._own_list is not None,

@@ -68,7 +68,7 @@ class Welcome(QWidget):
         self.first.find_requested.connect(self.find_requested)
         self.buttons: list[_SuggestionButton] = []
         self._suggestions = column(spacing=0)
-        self.find_button = push_button("Find a Model…", kind="link")
+        self.find_button = push_button("Find Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         pile = self._pile = QWidget()
         column(

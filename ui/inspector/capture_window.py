@@ -414,7 +414,7 @@ class CaptureWindow(OwnWindow):
         self.copy.setEnabled(view is not None and view.is_answer)
         self.clear.setEnabled(bool(self.source.capture))
         if view is None:
-            self._say("Check an Answer of Any Server")
+            self._say("Check Answers of Any Server")
             self.page.clear()
             return
         if view.is_answer:
@@ -432,4 +432,4 @@ class CaptureWindow(OwnWindow):
             copy_from(self.copy, self.view.report)
 
     def _choose_file(self) -> None:
-        choose_file(self, "Open a Captured Answer", self.open_file)
+        choose_file(self, "Open Captured Answer", self.open_file)

@@ -129,7 +129,7 @@ class OtherSide(QWidget):
         )
 
     def show_request(self, request: GenerationRequest) -> None:
-        self.stops.replace_all(stops_of(request.stops), "Use the Answer’s List")
+        self.stops.replace_all(stops_of(request.stops), "Use Answer’s List")
         self.stops.undo_stack.clear()
         self.editor.input.clear()
         self.temperature.show_number(request.sampling.temperature)
@@ -298,7 +298,7 @@ class EndsWindow(OwnWindow):
                 self.temperature.show_number(request.sampling.temperature)
                 self.other.show_request(request)
         if tried is not None:
-            self.other.stops.replace_all(stops_of(tried), "Use the Tried List")
+            self.other.stops.replace_all(stops_of(tried), "Use Tried List")
             self.compares.setChecked(True)
         self._refresh()
 

@@ -70,7 +70,7 @@ class WhatIf(QObject):
 
     def reset(self) -> None:
         rules = StopRules() if self.recording is None else self.recording.rules
-        self.stops.replace_all(stops_of(rules), "Use the Run’s List")
+        self.stops.replace_all(stops_of(rules), "Use Run’s List")
         self._delay.start()
 
     def set_typed(self, typed: str) -> None:

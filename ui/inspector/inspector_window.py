@@ -81,7 +81,7 @@ class RunBar(QWidget):
         super().__init__()
         self._inspector = inspector
         self.choice = Choice("Which of the answers is shown")
-        self.back = QPushButton("Back to the Conversation")
+        self.back = QPushButton("Back to Conversation")
         self.copy = QPushButton("Copy Report")
         self.more = IconButton("more", "More actions for this run")
         self.undo_bar = UndoBar()
@@ -143,11 +143,11 @@ class RunBar(QWidget):
         return self._inspector.traces.level is level
 
     def choose_file(self) -> None:
-        choose_file(self.window(), "Open a Saved Run", self._inspector.open_file, [_OPENED])
+        choose_file(self.window(), "Open Saved Run", self._inspector.open_file, [_OPENED])
 
     def _choose_target(self) -> None:
         save, kinds = self._inspector.save_run, ["Saved runs (*.json)"]
-        choose_target(self.window(), "Save the Run", save, name="run.json", filters=kinds)
+        choose_target(self.window(), "Save Run", save, name="run.json", filters=kinds)
 
     def _delete(self) -> None:
         self.undo_bar.offer("Recording deleted.", self._inspector.delete_recording())
@@ -170,7 +170,7 @@ class VerdictHead(QWidget):
         self.steps = label("", "muted", 0.98, is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.keep_on = QPushButton("Continue")
-        self.raise_limit = QPushButton("Raise the Limit and Continue")
+        self.raise_limit = QPushButton("Raise Limit and Continue")
         self.without = QPushButton("Regenerate Without This Stop")
         self.past = QPushButton(CONTINUE_PAST)
         self.stop = QPushButton("Stop Generating")
@@ -338,7 +338,7 @@ class InspectorWindow(OwnWindow):
         for part in (self.tabs, self.tabs.tabBar()):
             part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the inspector")
-        self.write = push_button("Write a Message", kind="primary")
+        self.write = push_button("Write Message", kind="primary")
         self.past_runs = QPushButton("Show Past Runs")
         self.open = QPushButton("Open Saved Run…")
         self.empty = EmptyState(self.write, self.past_runs, self.open)

@@ -156,7 +156,7 @@ class ProbeWindow(OwnWindow):
     """Address, dialect, model and key above; the score and the failures below."""
 
     def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
-        super().__init__("Probe a Server", (860, 720), parent)
+        super().__init__("Probe Server", (860, 720), parent)
         self._tools = tools
         self._task: asyncio.Task[None] | None = None
         self.stage: Stage = "idle"
@@ -344,7 +344,7 @@ class ProbeWindow(OwnWindow):
 
     def _choose_target(self) -> None:
         kinds = ["Page (*.html)", "JSON (*.json)"]
-        choose_target(self, "Save the Report", self._save, name="probe.html", filters=kinds)
+        choose_target(self, "Save Report", self._save, name="probe.html", filters=kinds)
 
     def _name_picture(self) -> None:
         if self._report is not None:

@@ -228,7 +228,7 @@ class CompareTab(InspectorTab):
         self.page = ReadingPage("The two runs from their first difference on")
         self.regenerate = push_button("Regenerate", "Regenerate the answer, to compare both")
         self.regenerate.clicked.connect(inspector.answer_again)
-        runs = push_button("Choose a Run…", "Choose a run to compare with")
+        runs = push_button("Choose Run…", "Choose a run to compare with")
         runs.clicked.connect(self.runs_requested)
         self.empty = EmptyState(self.regenerate, runs)
         column(
@@ -355,7 +355,7 @@ class RunsTab(InspectorTab):
         self.table.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
         self.open = push_button("Show", "Show the chosen run")
-        self.compare = QPushButton("Compare with the Shown Run")
+        self.compare = QPushButton("Compare with Shown Run")
         column(
             row((self.note, 1), self.open, self.compare, spacing=8),
             (self.table, 1),

@@ -293,8 +293,8 @@ class WhatIfTab(InspectorTab):
         self.editor = StopListEditor(inspector.workspace.stop_lists)
         self.editor.show_model(self._what_if.stops)
         self.sentence = label("", "title", 1.02, is_wrapped=True)
-        self.reset = QPushButton("Use the Run’s List")
-        self.use = QPushButton("Use This List in the Conversation")
+        self.reset = QPushButton("Use Run’s List")
+        self.use = QPushButton("Use This List in Conversation")
         self.several = push_button(
             "Compare on Several Answers…", "Answer several times with this list and the run’s"
         )
@@ -346,7 +346,7 @@ class WhatIfTab(InspectorTab):
 
     def _use(self) -> None:
         entries = self._what_if.stops.entries()
-        self._inspector.workspace.current.stops.replace_all(entries, "Use the Tried List")
+        self._inspector.workspace.current.stops.replace_all(entries, "Use Tried List")
 
     def _choose_file(self) -> None:
         save, kinds = self._inspector.save_case, ["Saved runs (*.json)"]

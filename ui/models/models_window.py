@@ -225,7 +225,7 @@ class ModelsWindow(OwnWindow):
             choice.currentIndexChanged.connect(self._arrange)
         self.fits_only.toggled.connect(self._arrange)
         self.add.clicked.connect(
-            lambda: choose_folder(self, "Add a Folder of Models", library.add_folder)
+            lambda: choose_folder(self, "Add Folder of Models", library.add_folder)
         )
         self.check.clicked.connect(upkeep.check)
         upkeep.deletion_ready.connect(self._confirm_deletion)
@@ -441,7 +441,7 @@ class ModelsWindow(OwnWindow):
         if not self.isVisible():
             return  # the main window shows the model's name; the user who works there is left alone
         if self._has_searched_since:
-            start = Command("Start a Chat", self.chat_requested.emit)
+            start = Command("Start Chat", self.chat_requested.emit)
             self.question.show_message(f"{display_name(name)} is ready.", start)
         else:
             self.chat_requested.emit()

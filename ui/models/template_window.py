@@ -221,8 +221,8 @@ class TemplateWindow(OwnWindow):
         self.name = ElidedLabel()
         self.pill = StatusPill("Chat template")
         self.open_file = push_button("Open…", "Open a template file")
-        self.copy_own = push_button("Copy the Model’s", "Replace the text by the model’s template")
-        self.use_own = push_button("Use the Model’s Own")
+        self.copy_own = push_button("Copy Model’s", "Replace the text by the model’s template")
+        self.use_own = push_button("Use Model’s Own")
         self.use = push_button("Use This Template", kind="primary")
         self.editor, self.panes = TemplateEditor(), PromptPanes()
         self.undo_bar = UndoBar()
@@ -325,7 +325,7 @@ class TemplateWindow(OwnWindow):
 
     def _choose_file(self) -> None:
         kinds = ["Chat templates (*.jinja *.jinja2 *.j2 *.json *.txt)"]
-        choose_file(self, "Open a Chat Template", self._read, kinds)
+        choose_file(self, "Open Chat Template", self._read, kinds)
 
     def _read(self, path: Path) -> None:
         try:

@@ -375,7 +375,7 @@ class RequestLogPanel(QWidget):
             self.entry_changed.emit(entry)
 
     def _choose_file(self) -> None:
-        title = "Save the Shown Requests"
+        title = "Save Shown Requests"
         choose_target(self, title, self.export_to, name="requests.jsonl", filters=[_JSON_LINES])
 
     def export_to(self, path: Path) -> None:

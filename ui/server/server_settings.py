@@ -157,7 +157,7 @@ class ServerSettings(QWidget):
         self._once = label(
             "Copy it now: it will not be shown again.", "notice", 0.92, is_wrapped=True
         )
-        self.renew = push_button("Create a Key", "Create an API key")
+        self.renew = push_button("Create Key", "Create an API key")
         self.forget = push_button("Delete", "Delete the API key")
         self.origins = ListEditor(
             "origin", "Origin of web pages that may call", "https://example.org", origin_problem
@@ -251,7 +251,7 @@ class ServerSettings(QWidget):
         self.key_field.setCursorPosition(0)
         for widget in (self.key_field, self._copy_key, self._once):
             widget.setVisible(is_fresh)
-        self.renew.setText("Replace the Key" if key.has_key else "Create a Key")
+        self.renew.setText("Replace Key" if key.has_key else "Create Key")
         self.renew.setAccessibleName("Replace the API key" if key.has_key else "Create an API key")
         self.renew.setEnabled(not key.is_busy)
         self.forget.setVisible(key.has_key)

@@ -397,7 +397,7 @@ class EndTokens(QWidget):
             assert inner is not None
             inner.addWidget(remove)
             layout.addWidget(row)
-        more = push_button("Add a Token ID…", kind="link")
+        more = push_button("Add Token ID…", kind="link")
         more.setProperty("is_flush", True)
         more.setAccessibleName("Add a token id that ends answers")
         if info is None:

@@ -213,10 +213,10 @@ class StopListMenu(QMenu):
 
     def _ask_import(self) -> None:
         filters = ["Stop lists (*.json *.txt)"]
-        choose_file(self._dialogs_on, "Import a Stop List", self.import_from, filters)
+        choose_file(self._dialogs_on, "Import Stop List", self.import_from, filters)
 
     def _ask_export(self) -> None:
-        host, title, name = self._dialogs_on, "Export the Stop List", "stops.json"
+        host, title, name = self._dialogs_on, "Export Stop List", "stops.json"
         choose_target(host, title, self.export_to, name=name, filters=_FILTERS)
 
 

@@ -204,7 +204,7 @@ def _white_space(checked: CheckedStop) -> Remark | None:
     if bare == sequence:
         return None
     text = "Begins or ends with a space, which must match exactly."
-    return Remark(text, "Remove the Space", bare)
+    return Remark(text, "Remove Space", bare)
 
 
 def _backslash(checked: CheckedStop) -> Remark | None:

@@ -230,7 +230,7 @@ class ToolServersWindow(OwnWindow):
         hint = "You allow each call. An added server is on in this chat and in new ones."
         page = QWidget()
         column(
-            label("Add an MCP Server", "title", 1.15),
+            label("Add MCP Server", "title", 1.15),
             label(hint, "muted", is_wrapped=True),
             6,
             card,

@@ -65,7 +65,7 @@ class ChoosingModel(QObject):
         context_menu(self._parent, "The model of this chat", entries).popup(position)
 
     def choose_folder(self) -> None:
-        choose_folder(self._parent, "Open a Model Folder", self.open_folder)
+        choose_folder(self._parent, "Open Model Folder", self.open_folder)
 
     def open_folder(self, folder: Path) -> None:
         """Load the model in a folder, and list it with the others from now on."""

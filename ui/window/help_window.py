@@ -38,7 +38,7 @@ TOPICS = {
     "Stop Inspector": "Inspect an answer",
     "Several Answers": "Inspect an answer",
     "Captured Answer": "Check another server",
-    "Probe a Server": "Check another server",
+    "Probe Server": "Check another server",
     "MCP Servers": "Let a model use tools",
     "Local Server": "Serve other apps",
     "Settings": "Set a conversation up",

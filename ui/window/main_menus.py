@@ -384,7 +384,7 @@ class MainMenus(QObject):
         windows = (
             ("Stop &Inspector", others.show_inspector, ANSWER_KEYS["Inspect"]),
             ("&Captured Answer", others.show_capture, "Ctrl+Shift+A"),
-            ("&Probe a Server", others.show_probe, "Ctrl+Shift+B"),
+            ("&Probe Server", others.show_probe, "Ctrl+Shift+B"),
             ("&MCP Servers", others.show_tool_servers, "Ctrl+Shift+L"),
         )
         titles = {label.replace("&", "") for label, _, _ in windows}
@@ -476,7 +476,7 @@ class MainMenus(QObject):
                 role=QAction.MenuRole.ApplicationSpecificRole,
                 tool_tip=others.updates.reason,
             ),
-            Command("&Report a Problem…", others.report_problem),
+            Command("&Report Problem…", others.report_problem),
             None,
             Command("&About Fullstop", others.show_about, role=QAction.MenuRole.AboutRole),
         ]

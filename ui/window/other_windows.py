@@ -61,7 +61,7 @@ _FIELD_KEYS = [
     ("New Line", "Shift+Return"),
     ("Stop Generating", "Esc"),
     ("Earlier Prompt", "↑"),
-    ("Use a Preset", "/"),
+    ("Use Preset", "/"),
 ]
 """What keys do in the message field, beside the menus' shortcuts."""
 

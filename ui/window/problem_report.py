@@ -69,7 +69,7 @@ class ReportDialog(OwnDialog):
     def __init__(
         self, details: str, address: str, log_folder: Path | None, parent: QWidget
     ) -> None:
-        super().__init__("Report a Problem", parent)
+        super().__init__("Report Problem", parent)
         self.text = QPlainTextEdit(_PROMPT + details + "\n")
         self.text.setAccessibleName("Report")
         self.text.setTabChangesFocus(True)

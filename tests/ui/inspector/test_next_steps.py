@@ -47,7 +47,7 @@ async def test_the_offered_actions_fit_the_kind_of_end(
         window.workspace.current.conversation.settings.__class__(max_tokens=5)
     )
     await ask(window, COUNT)
-    assert [a.text() for a in head._actions if a.isVisible()] == ["Raise the Limit and Continue"]
+    assert [a.text() for a in head._actions if a.isVisible()] == ["Raise Limit and Continue"]
     head.raise_limit.click()
     await eventually(lambda: not window.workspace.current.is_running)
     assert window.workspace.current.undo_stack.undoText() == "Raise Maximum Length"

@@ -34,7 +34,7 @@ async def test_an_added_id_ends_the_next_answer_and_can_be_removed(
 ) -> None:
     window.pane.open(window.stop_panel)
     window.stop_panel.verdict.heading.click()
-    button(window, "Add a Token ID").click()
+    button(window, "Add Token ID").click()
     [dialog] = window.findChildren(QInputDialog)
     assert dialog.intMaximum() == MODEL.vocabulary_size - 1
     dialog.setIntValue(21)

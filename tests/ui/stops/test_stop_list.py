@@ -186,7 +186,7 @@ def test_remark_is_fixed_by_a_click_in_its_row(theme: Theme, qapp: QApplication)
     table.setCurrentIndex(model.index(1, StopColumn.SEQUENCE))
     table.fit_rows()
     row = table.visualRect(model.index(1, StopColumn.SEQUENCE))
-    assert table.fix_of(1) == "Remove the Space"
+    assert table.fix_of(1) == "Remove Space"
     link = table.fix_area(1, row.top())
     whole = table.viewport().grab().toImage()
     left = QRect(0, 0, row.right() + 1, table.height())  # without the last column

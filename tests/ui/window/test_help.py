@@ -97,7 +97,7 @@ async def test_about_and_report_have_the_projects_address_if_it_is_known(
     names = [one.accessibleName() for one in about.findChildren(QPushButton) if one.isVisible()]
     assert names == ["Show the MIT License", "Open https://project.test"]
     about.close()
-    entry(window, "Report a Problem").trigger()
+    entry(window, "Report Problem").trigger()
     (report,) = window.findChildren(ReportDialog)
     shown = [one.text() for one in report.findChildren(QPushButton) if one.isVisible()]
     assert "Open Project Page…" in shown
@@ -106,7 +106,7 @@ async def test_about_and_report_have_the_projects_address_if_it_is_known(
 async def test_a_report_has_versions_and_the_reason_and_nothing_of_the_conversation(
     window: MainWindow,
 ) -> None:
-    entry(window, "Report a Problem").trigger()
+    entry(window, "Report Problem").trigger()
     (report,) = window.findChildren(ReportDialog)
     next(one for one in report.findChildren(QPushButton) if one.text() == "Copy Report").click()
     copied = QGuiApplication.clipboard().text()

@@ -28,7 +28,7 @@ from ui.records.runs import LeftOut, Run
 
 _BUTTONS: dict[WhenFull, tuple[str, str]] = {
     "leave_out": ("Drop Oldest", "Leave out the oldest messages when this is sent"),
-    "summarize": ("Summarize the Oldest", "Send a summary instead of the oldest messages"),
+    "summarize": ("Summarize Oldest", "Send a summary instead of the oldest messages"),
     "ask": ("Send All", "Send all messages, or none if they do not fit"),
 }
 _COUNTING = "Counting the tokens before sending…"

@@ -40,7 +40,7 @@ class PromptLine(EditedInPlace):
         self.caption = label(left_out.sentence, "muted", 0.92, is_wrapped=True)
         self.setAccessibleName(left_out.sentence)
         self.send_all = _link("Include All", "Include all earlier messages")
-        self.fold = fold_button("Show the Summary")
+        self.fold = fold_button("Show Summary")
         self.text = FlowText()
         self.text.setObjectName("answer_text")
         self.text.setAccessibleName("Summary of the earlier messages")
@@ -81,7 +81,7 @@ class PromptLine(EditedInPlace):
 
     def _fold(self, is_open: bool) -> None:
         self.show_edited_part()
-        self.fold.setText("Hide the Summary" if is_open else "Show the Summary")
+        self.fold.setText("Hide Summary" if is_open else "Show Summary")
 
 
 def _link(text: str, accessible_name: str) -> QPushButton:

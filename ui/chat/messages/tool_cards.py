@@ -259,7 +259,7 @@ class ToolCard(_Card):
         self.fold.clicked.connect(lambda: self._show_body(is_shown=True))
         self.fold.hide()
         self.whole = push_button(
-            "Open the Whole Result…", f"Open the whole result of {name} in a window", kind="fold"
+            "Open Whole Result…", f"Open the whole result of {name} in a window", kind="fold"
         )
         self.whole.clicked.connect(self._open_whole)
         self.whole.hide()

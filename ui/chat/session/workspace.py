@@ -335,7 +335,7 @@ class Workspace(QObject):
         if variant.model is not None:
             self.model_selection.remember(variant.model)
         origin = current.conversation.stops_from
-        self._replace("Keep an Answer’s Settings", variant.settings, variant.stops, origin)
+        self._replace("Keep Answer’s Settings", variant.settings, variant.stops, origin)
         self.show_run(current.latest_run)
         self.conversations.repaint(current.conversation)
 
