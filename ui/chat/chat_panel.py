@@ -31,7 +31,7 @@ from ui.chat.sides import SidesPage
 from ui.chat.tools_page import ToolsPage
 from ui.chat.transfer_bar import TransferBar
 from ui.chat.welcome import SIDE_PX, Suggestion, Welcome
-from ui.kit.buttons import IconButton
+from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel
@@ -259,7 +259,8 @@ class ChatPanel(QWidget):
         self.problem = ProblemBar()
         self.problem.show_problem(workspace.store.problem)
         workspace.store.on_problem(self.problem.show_problem)
-        self.model_problem = ProblemBar()
+        self.choose_model = push_button("Choose Another…", "Choose another model")
+        self.model_problem = ProblemBar(self.choose_model)
         self.missing_model = MissingModelBar(workspace.model_selection)
         self.column = MessageColumn()
         self.welcome = Welcome(workspace.model_selection, workspace.library)
@@ -527,7 +528,7 @@ class ChatPanel(QWidget):
             "ready": f"Message {model.title}",
             "unloaded": f"Message {model.title}",
             "missing": "Choose a model to continue",
-            "failed": "The model could not be loaded",
+            "failed": "Choose a model to continue",
         }[model.stage]
         if model.is_stuck:
             placeholder = "The model is not responding"

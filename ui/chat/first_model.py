@@ -3,7 +3,8 @@
 from functools import partial
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QMenu
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import QBoxLayout, QFrame, QMenu
 
 from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, first_models
@@ -11,8 +12,8 @@ from engine.wording import as_sentence, format_size
 from ui.kit.buttons import push_button
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.labels import label, show_text, thin_bar
-from ui.kit.layouts import STRETCH, column, row
-from ui.kit.theme import restyle
+from ui.kit.layouts import column, row
+from ui.kit.theme import CHAT_PX, restyle
 from ui.models.loading_after import LoadingAfter
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import duration, percent
@@ -50,8 +51,8 @@ class FirstModel(QFrame):
         self.others.setMenu(menu)
         fill_menu(menu, (), self._alternatives)
         texts = column(self.name, self.description, self.figures, self.problem, self.bar, spacing=4)
-        buttons = row(self.download, self.others, STRETCH, spacing=8)
-        column(texts, buttons, spacing=12, margins=16, on=self)
+        buttons = row(self.others, self.download, spacing=8)
+        self._line = row((texts, 1), buttons, spacing=16, margins=(16, 12, 16, 12), on=self)
         self._loading = LoadingAfter(library, self)
         self._loading.ready.connect(lambda _: self.ready.emit())
         self._loading.not_loaded.connect(lambda _, why: show_text(self.problem, why))
@@ -59,6 +60,13 @@ class FirstModel(QFrame):
         library.downloads.changed.connect(self.refresh)
         library.downloads.progressed.connect(self.refresh)
         self.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the buttons below the text where the card is narrow."""
+        super().resizeEvent(event)
+        is_narrow = self.width() < CHAT_PX * 2 // 3
+        sides = QBoxLayout.Direction
+        self._line.setDirection(sides.TopToBottom if is_narrow else sides.LeftToRight)
 
     @property
     def is_recommended(self) -> bool:

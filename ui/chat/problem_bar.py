@@ -37,13 +37,13 @@ class ProblemBar(NoticeBar):
     restore_requested = Signal()
     recovery_requested = Signal(object)  # path of the damaged file
 
-    def __init__(self) -> None:
+    def __init__(self, *remedies: QAbstractButton) -> None:
         self._problem: Problem | None = None
         self.show_file = push_button(show_in_files_label(), "Show the folder of this file")
         self.recover = push_button("Recover", "Recover the readable part of the damaged file")
         self.restore = push_button("Restore Backup…", "Restore a backup of the conversations")
         close = IconButton("close", "Dismiss this message", size=16)
-        super().__init__(self.show_file, self.recover, self.restore, close)
+        super().__init__(*remedies, self.show_file, self.recover, self.restore, close)
         self.recover.clicked.connect(self._recover)
         self.restore.clicked.connect(self.restore_requested)
         self.show_file.clicked.connect(self._show_file)

@@ -1,19 +1,19 @@
-"""An empty conversation: a greeting, a first model to download, and suggestions. Main thread."""
+"""An empty conversation: a greeting, suggestions, and a first model to download. Main thread."""
 
 from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
 
 from engine.wording import quoted
 from ui.chat.first_model import FirstModel
 from ui.chat.session.model_selection import ModelSelection
-from ui.kit.buttons import push_button
-from ui.kit.labels import ElidedLabel, clear_layout, label
+from ui.kit.buttons import IconBadge, push_button
+from ui.kit.labels import ElidedLabel, clear_layout, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.theme import CHAT_PX, current_theme
+from ui.kit.theme import current_theme
 from ui.models.model_library import ModelLibrary
 from ui.words import THIS_COMPUTER
 
@@ -24,6 +24,7 @@ SIDE_PX = 26
 class Suggestion:
     """Something to try: a question, with a stop sequence for its answer."""
 
+    icon: str
     title: str
     question: str
     stop: str = ""
@@ -31,16 +32,19 @@ class Suggestion:
 
 # What the demo model can do.
 DEMO_SUGGESTIONS = (
-    Suggestion("Meet the App", "What is Fullstop?"),
-    Suggestion("Write Code", "Write hello world in Python"),
-    Suggestion("Explain a Word", "What is a token?"),
-    Suggestion("See Why a Model Stops", "Count from 1 to 10, one number per line", stop="6"),
+    Suggestion("chat", "Meet the App", "What is Fullstop?"),
+    Suggestion("code", "Write Code", "Write hello world in Python"),
+    Suggestion("thinking", "Explain a Word", "What is a token?"),
+    Suggestion(
+        "stop-match", "See Why a Model Stops", "Count from 1 to 10, one number per line", stop="6"
+    ),
 )
 SUGGESTIONS = (
-    Suggestion("Write an Email", "Write a friendly email that moves our meeting to Thursday"),
-    Suggestion("Explain Something", "Explain in five simple sentences how a heat pump works"),
-    Suggestion("Plan a Weekend", "Plan a weekend in Lisbon for two who like food and walks"),
+    Suggestion("pencil", "Write an Email", "Write a friendly email to move our meeting"),
+    Suggestion("thinking", "Explain Something", "Explain in simple words how a heat pump works"),
+    Suggestion("calendar", "Plan a Weekend", "Plan a weekend in Lisbon with food and walks"),
     Suggestion(
+        "stop-match",
         "See Why a Model Stops",
         "List the planets from the Sun outwards, one per line",
         stop="Saturn",
@@ -49,7 +53,7 @@ SUGGESTIONS = (
 
 
 class Welcome(QWidget):
-    """An empty chat: a greeting above the composer, a first model and suggestions below it."""
+    """An empty chat: a greeting above the composer, suggestions and a first model below it."""
 
     suggestion_chosen = Signal(object)  # Suggestion
     find_requested = Signal()
@@ -66,17 +70,16 @@ class Welcome(QWidget):
         column(STRETCH, title, self._state, spacing=8, margins=(SIDE_PX, 8, SIDE_PX, 24), on=self)
         self.first = FirstModel(library)  # for users who have only the bundled model
         self.first.find_requested.connect(self.find_requested)
-        self.buttons: list[_SuggestionButton] = []
-        self._suggestions = column(spacing=0)
+        self._suggestions = _Suggestions()
         self.find_button = push_button("Find Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         pile = self._pile = QWidget()
         column(
-            self.first,
             self._suggestions,
+            self.first,
             (self.find_button, 0, center),
             STRETCH,
-            spacing=12,
+            spacing=16,
             on=pile,
         )
         self._sides = row(STRETCH, (pile, 1000), STRETCH)
@@ -103,15 +106,15 @@ class Welcome(QWidget):
         bar_px = bar.sizeHint().width() if bar.maximum() else 0
         self._sides.setContentsMargins(SIDE_PX, 0, SIDE_PX - bar_px, 16)
 
+    @property
+    def buttons(self) -> list["_SuggestionButton"]:
+        return self._suggestions.buttons
+
     def _offer(self, suggestions: tuple[Suggestion, ...]) -> None:
         if tuple(button.suggestion for button in self.buttons) == suggestions:
             return
-        clear_layout(self._suggestions)
-        self.buttons = [_SuggestionButton(suggestion) for suggestion in suggestions]
-        widest = max(button.title.sizeHint().width() for button in self.buttons)
+        self._suggestions.show_suggestions(suggestions)
         for button in self.buttons:
-            button.title.setMinimumWidth(widest)
-            self._suggestions.addWidget(button)
             button.clicked.connect(partial(self.suggestion_chosen.emit, button.suggestion))
 
     def refresh(self) -> None:
@@ -121,9 +124,7 @@ class Welcome(QWidget):
         if is_demo:
             ability = "can count, spell and explain stop sequences"
         text = f"{model.title} {ability}." if model.can_answer else ""
-        if model.stage == "failed":
-            text = f"{model.title} could not be loaded: {model.message}"
-        self._state.setText(text)
+        show_text(self._state, text)
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS)
         is_first = self.first.is_recommended and is_demo
         self.first.setVisible(is_first)
@@ -133,27 +134,60 @@ class Welcome(QWidget):
             button.setEnabled(model.can_answer)
 
 
+class _Suggestions(QWidget):
+    """Buttons in two columns of equal width; in one where the titles would be cut."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buttons: list[_SuggestionButton] = []
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setSpacing(8)
+        self.setLayout(self._grid)
+
+    def show_suggestions(self, suggestions: tuple[Suggestion, ...]) -> None:
+        clear_layout(self._grid)
+        self.buttons = [_SuggestionButton(suggestion) for suggestion in suggestions]
+        self._arrange()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._arrange()
+
+    def _arrange(self) -> None:
+        widest = max((button.title_px for button in self.buttons), default=0)
+        columns = 2 if self.width() >= 2 * widest + self._grid.spacing() else 1
+        for number, button in enumerate(self.buttons):
+            self._grid.addWidget(button, *divmod(number, columns))
+        self._grid.setColumnStretch(0, 1)
+        self._grid.setColumnStretch(1, columns - 1)
+
+
 class _SuggestionButton(QPushButton):
-    """A row with a title and the question."""
+    """An icon, a title and below it the question."""
 
     def __init__(self, suggestion: Suggestion) -> None:
         super().__init__()
         self.suggestion = suggestion
-        self.setProperty("kind", "row")
+        self.setProperty("kind", "suggestion")
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         with_stop = f", stopping at {quoted(suggestion.stop)}" if suggestion.stop else ""
         self.setAccessibleName(f"{suggestion.title}: {suggestion.question}{with_stop}")
-        title = self.title = label(suggestion.title, "title")
-        question = self._question = ElidedLabel(f"{suggestion.question}{with_stop}", "muted")
-        self._line = row(title, (question, 1), spacing=24, margins=(16, 0, 16, 0), on=self)
+        badge = IconBadge(32)
+        badge.show_icon(suggestion.icon, "match")
+        self._title = label(suggestion.title, "title")
+        text = f"Ends the answer at {quoted(suggestion.stop)}" if with_stop else suggestion.question
+        question = ElidedLabel(text, "muted")
+        texts = column(self._title, question, spacing=2)
+        self._line = row(badge, (texts, 1), spacing=12, margins=(12, 8, 12, 8), on=self)
         self._line.addStrut(40)
-        for part in (title, question):
+        for part in (badge, self._title, question):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
 
-    def resizeEvent(self, event: QResizeEvent) -> None:
-        """Show the title alone where the question would be a few letters."""
-        super().resizeEvent(event)
-        self._question.setVisible(self.width() >= CHAT_PX * 2 // 3)
+    @property
+    def title_px(self) -> int:
+        """The least width that shows the whole title."""
+        return self.minimumSizeHint().width()
 
     def sizeHint(self) -> QSize:
         return self._line.sizeHint()

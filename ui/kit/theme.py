@@ -115,6 +115,12 @@ QPushButton[kind="row"] {
     padding: 3px 8px;
 }
 QPushButton[kind="row"]:hover { background: $hover; }
+QPushButton[kind="suggestion"] {
+    background: $raised; border: 1px solid $line; border-radius: 12px; padding: 0;
+}
+QPushButton[kind="suggestion"]:hover { background: $hover; border-color: $strong_line; }
+QPushButton[kind="suggestion"]:pressed { background: $line; }
+QPushButton[kind="suggestion"] > QLabel:disabled { color: $hint; }
 QPushButton[kind="wide"] { border-radius: 8px; text-align: left; padding: 7px 6px; }
 QPushButton[kind="picture"] { background: transparent; border: 1px solid $line; padding: 3px; }
 
@@ -294,7 +300,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #stop_table::item { border: none; padding: 0 4px; background: transparent; }
 #stop_table QLineEdit { border-radius: 4px; padding: 1px 4px; }
 
-#suggestion_card { background: $match_soft; border: 1px solid $line; border-radius: 12px; }
+#suggestion_card { background: $raised; border: 1px solid $line; border-radius: 12px; }
 
 #popover { background: $raised; border: 1px solid $strong_line; }
 #popover[is_round="true"] { border-radius: 12px; }
@@ -310,7 +316,7 @@ QPushButton[kind="chip"]:checked:focus, QPushButton[kind="jump"]:focus,
 QPushButton[kind="fold"]:focus, QPushButton[kind="picture"]:focus, QToolButton:focus,
 QToolButton[kind="code"]:focus, QTextEdit[kind="page"]:focus, QTableView[kind="rows"]:focus,
 QListView[kind="rows"]:focus, #file_chip:focus, #stop_table:focus,
-QPushButton[kind="row"]:focus {
+QPushButton[kind="row"]:focus, QPushButton[kind="suggestion"]:focus {
     border: $ring;
 }
 """

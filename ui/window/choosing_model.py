@@ -24,6 +24,7 @@ class ChoosingModel(QObject):
         self._library, self._others = library, others
         for part in (chat.header.badge, chat.missing_model):
             part.switch_requested.connect(self.pop_up)
+        chat.choose_model.clicked.connect(self.pop_up)
         chat.header.badge.menu_requested.connect(self._show_menu)
         chat.welcome.find_requested.connect(others.find_models)
         chat.welcome.first.ready.connect(self._use_first)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 
 from app.paths import CLONED_DEMO_MODEL
 from engine.engine import Engine
@@ -32,7 +32,7 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     return enter(lambda: opened(make(), quits=True))
 
 
-async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: MainWindow) -> None:
+async def test_first_start_shows_prompts_above_the_model_card(window: MainWindow) -> None:
     welcome = window.chat.welcome
     window.start(CLONED_DEMO_MODEL)
     await eventually(welcome.first.isVisible)
@@ -53,7 +53,11 @@ async def test_a_newcomer_is_offered_one_model_and_the_demo_below_it(window: Mai
 
     # The layout is done at the next turn of the loop.
     await eventually(lambda: top(welcome.first) > top(window.chat.composer) > 0)
-    assert all(top(welcome.first) < top(one) for one in welcome.buttons)
+    assert all(top(one) < top(welcome.first) for one in welcome.buttons)
+    tops = [top(one) for one in welcome.buttons]
+    assert tops[0] == tops[1] < tops[2] == tops[3]
+    widths = [one.width() for one in welcome.buttons]
+    assert max(widths) - min(widths) <= 1
     await eventually(lambda: "can count, spell" in welcome._state.text())
     assert [one.suggestion for one in welcome.buttons] == list(DEMO_SUGGESTIONS)
     menu = first.others.menu()
@@ -127,3 +131,11 @@ async def test_suggestions_of_a_low_window_have_a_scroll_bar_beside_them(
         window.resize(780, height)
         await eventually(lambda: bar.isVisible() is has_bar)  # noqa: B023
         assert edges(welcome.first) == pytest.approx(edges(window.chat.composer), abs=1)
+
+
+async def test_failed_first_load_names_its_cause_once(window: MainWindow, tmp_path: Path) -> None:
+    window.start(tmp_path)
+    await eventually(window.chat.model_problem.isVisible)
+    shown = [one.text() for one in window.findChildren(QLabel) if one.isVisible()]
+    assert len([text for text in shown if "config.json is missing" in text]) == 1
+    assert window.chat.choose_model.isVisible()
