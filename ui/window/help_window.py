@@ -29,7 +29,7 @@ _PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
 _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
 )
-_LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 64
+_LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 80
 _PICTURE_PX, _PICTURE_HEIGHT_PX = 560, 420
 _FOLD = "fold"  # the scheme of links that show and hide a part of a page
 _SHORT = "In Short"
@@ -300,3 +300,4 @@ class AboutDialog(OwnDialog):
             on=self,
         )
         self.setFixedSize(self.sizeHint())
+        self.setFocus()  # not the first link, which would have a frame

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject, Qt, Signal
-from PySide6.QtGui import QAction, QKeySequence
+from PySide6.QtGui import QAction, QKeySequence, QResizeEvent
 from PySide6.QtWidgets import (
     QApplication,
-    QGridLayout,
+    QBoxLayout,
     QMainWindow,
     QMenu,
     QMenuBar,
@@ -24,7 +24,8 @@ from engine.stopping.rules import StopRules
 from engine.values.request import GenerationRequest
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools, ShownRun
-from ui.kit.labels import label
+from ui.kit.fields import ListSearchField
+from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, Item, column, row, scrolling
 from ui.kit.tasks import cancel_tasks, start_task
 from ui.kit.windows import OwnDialog, OwnWindow, bring_forward, fit_to_screen
@@ -56,6 +57,8 @@ PROJECT_ADDRESS = ""
 
 
 _NUMBERED = "Go to Conversation"
+_OR = "  or  "  # between two shortcuts of a command
+_TWO_COLUMNS_PX = 680
 _FIELD_KEYS = [
     ("Send", "Return"),
     ("New Line", "Shift+Return"),
@@ -67,39 +70,99 @@ _FIELD_KEYS = [
 
 
 class ShortcutsDialog(OwnDialog):
-    """Lists each menu with its actions that have a shortcut."""
+    """Lists each menu with its actions that have a shortcut, and finds them by name or key."""
 
     def __init__(self, menus: QMenuBar, parent: QWidget) -> None:
         super().__init__("Keyboard Shortcuts", parent)
+        self.search = ListSearchField("Search shortcuts", "Clear Search")
+        self.search.setPlaceholderText("Search by command or key")
+        self._groups: list[tuple[QWidget, list[tuple[QWidget, str]]]] = []
+        self._empty = label("", "title", 1.08)
+        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._empty.hide()
         holder = QWidget()
         groups = [(title, _rows_of(title, actions)) for title, actions in shortcuts_of(menus)]
         groups.insert(5, ("Message Field", _FIELD_KEYS))
         half, before = sum(len(rows) + 2 for _, rows in groups) / 2, 0
         sides: tuple[list[Item], list[Item]] = ([], [])
         for title, rows in groups:
-            sides[before >= half - len(rows) / 2].extend((self._group(title, rows), 20))
+            sides[before >= half - len(rows) / 2].append(self._group(title, rows))
             before += len(rows) + 2
-        columns = (column(*side, STRETCH, spacing=0) for side in sides)
-        row(*columns, spacing=48, margins=(4, 0, 16, 0), on=holder)
-        area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
-        column(area, margins=(20, 20, 8, 0), on=self)
-        fit_to_screen(self, holder.sizeHint().width() + 48, holder.sizeHint().height() + 24)
+        self._columns = [QWidget(), QWidget()]
+        for side, items in zip(self._columns, sides, strict=True):
+            column(*items, STRETCH, spacing=24, on=side)
+        self._sides = row(
+            *((side, 1) for side in self._columns),
+            STRETCH,
+            spacing=48,
+            margins=(24, 8, 12, 24),
+            on=holder,
+        )
+        self._area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
+        top = row(self.search, margins=(24, 16, 24, 8))
+        column(top, (self._empty, 1), (self._area, 1), spacing=0, on=self)
+        self.search.textChanged.connect(self._find)
+        self.search.step_requested.connect(self._scroll)
+        self.search.left.connect(self._leave)
+        fit_to_screen(self, 880, 640)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Put the menus below each other where two columns have no room."""
+        super().resizeEvent(event)
+        is_wide = event.size().width() >= _TWO_COLUMNS_PX
+        directions = QBoxLayout.Direction
+        self._sides.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
+        self._sides.setSpacing(48 if is_wide else 24)
+        for side in self._columns:  # keys beside their command also where the other side is hidden
+            side.setMaximumWidth(
+                (event.size().width() - 96) // 2 if is_wide else event.size().width()
+            )
 
     def _group(self, title: str, rows: list[tuple[str, str]]) -> QWidget:
         """Return a menu's title above its commands and their shortcuts."""
         group = QWidget()
-        grid = QGridLayout(group)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(32)
-        grid.setVerticalSpacing(3)
-        grid.setColumnStretch(0, 1)
-        grid.addWidget(label(title, "title"), 0, 0)
-        for number, (text, written) in enumerate(rows, 1):
-            keys = label(written, "chip", 0.95)
-            keys.setAccessibleName(f"{text}: {written}")
-            grid.addWidget(label(text), number, 0)
-            grid.addWidget(keys, number, 1, Qt.AlignmentFlag.AlignRight)
+        lines: list[tuple[QWidget, str]] = []
+        for text, written in rows:
+            line, caps = QWidget(), []
+            for number, keys in enumerate(written.split(_OR)):
+                caps += [label("or", "faint", 0.92)] if number else []
+                caps.append(label(keys, "chip", 0.92))
+                caps[-1].setAccessibleName(f"{text}: {keys}")
+            middle = Qt.AlignmentFlag.AlignVCenter
+            row(label(text), STRETCH, *((cap, 0, middle) for cap in caps), spacing=8, on=line)
+            line.setMinimumHeight(28)
+            lines.append((line, f"{title} {text} {written}".casefold()))
+        heading = label(title, "title")
+        column(heading, 4, *(line for line, _ in lines), spacing=0, on=group)
+        self._groups.append((group, lines))
         return group
+
+    def _find(self, typed: str) -> None:
+        """Show only the shortcuts that have all words in their menu, command or keys."""
+        words, has_any = typed.casefold().split(), False
+        for group, lines in self._groups:
+            found = [all(word in text for word in words) for _, text in lines]
+            for (line, _), is_found in zip(lines, found, strict=True):
+                line.setVisible(is_found)
+            group.setVisible(any(found))
+            has_any |= any(found)
+        for side in self._columns:
+            groups = [group for group, _ in self._groups if group.parent() is side]
+            side.setVisible(any(not group.isHidden() for group in groups))
+        show_text(self._empty, "" if has_any else f"No Results for “{typed.strip()}”")
+        self._area.setVisible(has_any)
+        self._scroll(-(10**6))
+
+    def _scroll(self, rows: int) -> None:
+        bar = self._area.verticalScrollBar()
+        bar.setValue(bar.value() + rows * 28)
+
+    def _leave(self) -> None:
+        """Clear the search; close the window if there is none."""
+        if self.search.text():
+            self.search.clear()
+        else:
+            self.close()
 
 
 def _rows_of(title: str, actions: list[QAction]) -> list[tuple[str, str]]:
@@ -140,7 +203,7 @@ def _with_shortcut(menu: QMenu) -> Iterator[QAction]:
 def keys_of(action: QAction) -> str:
     """Return an action's shortcuts as this system writes them."""
     form = QKeySequence.SequenceFormat.NativeText
-    return "  or  ".join(sequence.toString(form) for sequence in action.shortcuts())
+    return _OR.join(sequence.toString(form) for sequence in action.shortcuts())
 
 
 def plain(text: str) -> str:

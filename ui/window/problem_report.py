@@ -8,29 +8,18 @@ from pathlib import Path
 
 import PySide6
 from PySide6.QtCore import QUrl, Signal
-from PySide6.QtWidgets import QDialogButtonBox, QPlainTextEdit, QWidget
+from PySide6.QtWidgets import QDialogButtonBox, QWidget
 
 from engine.files.causes import os_cause
 from ui.kit.buttons import push_button
 from ui.kit.dialogs import choose_target, confirm_link, show_in_files
+from ui.kit.fields import TextArea
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
 from ui.kit.windows import OwnDialog
 
-_PROMPT = """\
-## What I did
-
-
-## What I expected
-
-
-## What happened instead
-
-
-## Details
-
-"""
+_QUESTIONS = ("What I did", "What I expected", "What happened instead")
 
 
 def report_details(program_version: str, window: QWidget, model: str, verdict: str) -> str:
@@ -70,19 +59,17 @@ class ReportDialog(OwnDialog):
         self, details: str, address: str, log_folder: Path | None, parent: QWidget
     ) -> None:
         super().__init__("Report Problem", parent)
-        self.text = QPlainTextEdit(_PROMPT + details + "\n")
-        self.text.setAccessibleName("Report")
-        self.text.setTabChangesFocus(True)
-        self.text.setMinimumHeight(300)
+        self.answers = [TextArea(question, "", 56) for question in _QUESTIONS]
+        self.details = TextArea("Details", "", 116, details)
         about = (
-            "Complete the report, and copy or save it. It has no key and nothing of your "
-            "conversations but the reason for which the last answer ended. Nothing is sent."
+            "Nothing is sent: copy or save the report. It has no key, and nothing of your "
+            "conversations except why the last answer ended."
         )
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.problem.hide()
         copy = push_button("Copy Report", kind="primary")
         copy.setDefault(True)
-        copy.clicked.connect(lambda: copy_from(copy, self.text.toPlainText()))
+        copy.clicked.connect(lambda: copy_from(copy, self.report))
         save = push_button("Save…", "Save the report")
         save.clicked.connect(self._choose_file)
         log = push_button("Show Log", "Show the folder of the program's log")
@@ -94,9 +81,11 @@ class ReportDialog(OwnDialog):
         page.clicked.connect(lambda: confirm_link(self, QUrl(address)))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
+        fields = (*self.answers, self.details)
+        titles = (label(field.accessibleName(), "title") for field in fields)
         column(
             label(about, "muted", is_wrapped=True),
-            (self.text, 1),
+            *(column(*pair, spacing=4) for pair in zip(titles, fields, strict=True)),
             self.problem,
             row(log, page, STRETCH, buttons, save, copy, spacing=8),
             spacing=12,
@@ -104,7 +93,13 @@ class ReportDialog(OwnDialog):
             on=self,
         )
         self.setMinimumWidth(560)
-        self.text.setFocus()
+        self.answers[0].setFocus()
+
+    @property
+    def report(self) -> str:
+        """The report as Markdown."""
+        fields = (*self.answers, self.details)
+        return "\n\n".join(f"## {one.accessibleName()}\n\n{one.text}" for one in fields) + "\n"
 
     def _choose_file(self) -> None:
         filters = ["Text (*.md *.txt)"]
@@ -112,9 +107,9 @@ class ReportDialog(OwnDialog):
 
     def _save(self, path: Path) -> None:
         try:
-            path.write_text(self.text.toPlainText(), encoding="utf-8")
+            path.write_text(self.report, encoding="utf-8")
         except OSError as error:
-            self.problem.setText(f"{path.name} could not be written: {os_cause(error)}.")
+            self.problem.setText(f"“{path.name}” could not be written: {os_cause(error)}.")
             self.problem.show()
         else:
             self.saved.emit(path)

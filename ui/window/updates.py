@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import Qt, QUrl
 from PySide6.QtWidgets import QCheckBox, QDialogButtonBox, QWidget
 
-from ui.kit.buttons import push_button
+from ui.kit.buttons import IconBadge, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row
@@ -64,19 +64,19 @@ class UpdateDialog(OwnDialog):
         self.action = push_button("", kind="primary")
         self.action.clicked.connect(self._act)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        self._close = buttons.button(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
+        icon = IconBadge(48)
+        icon.show_icon("stop-match", "match")
+        texts = column(self.heading, self.text, self.command, self.always, STRETCH, spacing=8)
         column(
-            self.heading,
-            self.text,
-            self.command,
-            self.always,
-            STRETCH,
+            row((icon, 0, Qt.AlignmentFlag.AlignTop), (texts, 1), spacing=16),
             row(STRETCH, buttons, self.action, spacing=8),
-            spacing=12,
-            margins=(24, 20, 24, 16),
+            spacing=16,
+            margins=(24, 24, 24, 16),
             on=self,
         )
-        self.setFixedWidth(460)
+        self.setFixedWidth(512)
         if release is not None:
             self.show_release(release)
         elif preferences.now.asks_before_updates:
@@ -127,6 +127,7 @@ class UpdateDialog(OwnDialog):
         self.action.setText(action)
         self.action.setVisible(bool(action))
         self.action.setDefault(bool(action))
+        (self.action if action else self._close).setFocus()
         lay_out_hidden(self)
         self.adjustSize()
 

@@ -5,8 +5,10 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton
 
 from app.paths import page
 from tests.ui.driving import entry
@@ -14,6 +16,7 @@ from ui.kit.dates import format_day
 from ui.window import other_windows
 from ui.window.help_window import TOPICS, AboutDialog, HelpFiles, HelpPage, topics_of
 from ui.window.main_window import MainWindow
+from ui.window.other_windows import ShortcutsDialog
 from ui.window.problem_report import ReportDialog
 
 
@@ -108,8 +111,48 @@ async def test_a_report_has_versions_and_the_reason_and_nothing_of_the_conversat
 ) -> None:
     entry(window, "Report Problem").trigger()
     (report,) = window.findChildren(ReportDialog)
+    report.answers[0].setPlainText("I pressed Send.")
     next(one for one in report.findChildren(QPushButton) if one.text() == "Copy Report").click()
     copied = QGuiApplication.clipboard().text()
+    assert copied.startswith("## What I did\n\nI pressed Send.\n\n## What I expected\n")
     assert "Fullstop" in copied
     assert "Python" in copied
     assert "Model: scripted" in copied
+
+
+async def test_shortcuts_are_found_by_command_menu_and_key(window: MainWindow) -> None:
+    window.others.show_shortcuts()
+    (dialog,) = window.findChildren(ShortcutsDialog)
+
+    def listed() -> set[str]:
+        return {one.text() for one in dialog.findChildren(QLabel) if one.isVisible()}
+
+    every = listed()
+    assert {"File", "New Chat", "Message Field", "Quit"} <= every
+    dialog.search.setText("edit last copy")
+    assert listed() == {"Edit", "Copy Last Answer", "Ctrl+Shift+C"}
+    dialog.search.setText("ctrl+,")
+    assert "Settings" in listed()
+    dialog.search.setText("none such")
+    assert listed() == {"No Results for “none such”"}
+    QTest.keyClick(dialog.search, Qt.Key.Key_Escape)
+    assert listed() == every
+    QTest.keyClick(dialog.search, Qt.Key.Key_Escape)
+    assert not dialog.isVisible()
+
+
+async def test_shortcuts_stand_below_each_other_in_a_narrow_window(window: MainWindow) -> None:
+    window.others.show_shortcuts()
+    (dialog,) = window.findChildren(ShortcutsDialog)
+
+    def lefts() -> set[int]:
+        titles = [one for one in dialog.findChildren(QLabel) if one.text() in ("File", "Message")]
+        return {one.mapTo(dialog, one.rect().topLeft()).x() for one in titles}
+
+    dialog.resize(880, 640)
+    QApplication.processEvents()
+    assert len(lefts()) == 2
+    dialog.resize(480, 640)
+    QApplication.processEvents()
+    assert len(lefts()) == 1
+    dialog.close()
