@@ -78,6 +78,12 @@ QPushButton[kind="primary"]:disabled {
     color: $hint; background: $sunken; border: 1px solid $line;
 }
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
+QPushButton[side="left"] { border-top-right-radius: 0; border-bottom-right-radius: 0; }
+QPushButton[side="right"] {
+    border-top-left-radius: 0; border-bottom-left-radius: 0; border-left-width: 0;
+    padding: 5px 6px;
+}
+QPushButton[side="right"][kind="primary"] { margin-left: 1px; }
 QPushButton[kind="link"] {
     background: transparent; border: 1px solid transparent; color: $match; padding: 3px 5px;
     text-align: left; text-decoration: $underline;

@@ -18,6 +18,8 @@ from ui.records.attachments import (
 from ui.records.tool_servers import ServerQuestion, ToolInfo
 
 NOT_RUN = "This call was not run."
+# Stands before the user's reason in the text of a denied call.
+DENIAL_REASON = " Reason: "
 # Stands for a picture in the text of an MCP tool's result.
 PICTURE_NOTE = re.compile(r"\[(image[ /][^\]\n]*?)(?:, which the model cannot read)?\]")
 

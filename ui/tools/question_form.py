@@ -45,6 +45,7 @@ class QuestionForm(QWidget):
         self.decline = push_button("Decline", f"Do not answer {question.server}")
         buttons = QWidget()
         flow = FlowLayout(buttons)
+        flow.setSpacing(8)
         for button in (self.send, self.decline):
             button.setAutoDefault(False)
             flow.addWidget(button)
@@ -58,11 +59,11 @@ class QuestionForm(QWidget):
             label(f"The MCP server “{question.server}” asks:", "muted", 0.95),
             self.message,
             address,
-            form(*rows, spacing=(12, 7), wraps=True),
+            form(*rows, spacing=(12, 8), wraps=True),
             self.problem,
             buttons,
-            spacing=7,
-            margins=(0, 2, 0, 0),
+            spacing=8,
+            margins=(0, 4, 4, 4),
             on=self,
         )
 

@@ -7,24 +7,42 @@ from functools import cached_property, partial
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QSizeF, Qt, Signal
-from PySide6.QtGui import QImage, QMouseEvent, QTextCursor
-from PySide6.QtWidgets import QFrame, QLineEdit, QPlainTextEdit, QPushButton, QSizePolicy, QWidget
+from PySide6.QtCore import QSize, QSizeF, Qt, Signal
+from PySide6.QtGui import QColor, QImage, QMouseEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import (
+    QFrame,
+    QLineEdit,
+    QMenu,
+    QPlainTextEdit,
+    QPushButton,
+    QSizePolicy,
+    QWidget,
+)
 
 from engine.wording import seconds
 from ui.chat.composer.pictures import picture_button
 from ui.kit.buttons import IconBadge, IconButton, copy_button, push_button
-from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
+from ui.kit.commands import Command, fill_menu
+from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText, utf16_length
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
+from ui.kit.markdown.style import highlighted_lines
 from ui.kit.tasks import start_task
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import Attachment
 from ui.records.facts import remembered
 from ui.records.runs import GrowingCall, Run
-from ui.records.tool_calls import CallProgress, CallResult, CallState, Decision, Permission
+from ui.records.tool_calls import (
+    DENIAL_REASON,
+    CallProgress,
+    CallResult,
+    CallState,
+    Decision,
+    Permission,
+)
 from ui.records.tool_servers import ServerQuestion
 from ui.tools.question_form import QuestionForm
 from ui.words import (
@@ -41,10 +59,10 @@ _MAX_SHOWN_CHARS = 20_000
 _LONG_CHARS = 4_000
 
 _ENDINGS = {
-    "done": "done",
-    "failed": "failed",
-    "denied": "not allowed",
-    "cancelled": "stopped",
+    "done": "Done",
+    "failed": "Failed",
+    "denied": "Denied",
+    "cancelled": "Stopped",
 }
 _TONES: dict[CallState, Tone] = {
     "done": "tool",
@@ -63,10 +81,10 @@ def call_state(run: Run, call_id: str) -> tuple[str, Tone]:
     if run.live.is_calling:
         return "Waiting", "tool"
     if run.paused_at or run.live.is_cut_off:
-        return "not run yet", "limit"
+        return "Not run yet", "limit"
     if run.results:
-        return "not run", "quiet"
-    return "waits for its result", "tool"
+        return "Not run", "quiet"
+    return "Waiting for its result", "tool"
 
 
 def share_done(progress: CallProgress | None) -> float | None:
@@ -113,17 +131,21 @@ def call_lines(run: Run) -> list[str]:
 
 def _ended(result: CallResult) -> str:
     parts = [_ENDINGS[result.state]]
-    if result.server and result.state in ("done", "failed"):
+    if result.state == "done" and result.server:
         parts += [seconds(result.took_s), result.server]
-    return " · ".join(parts)
+    elif result.state == "failed":
+        parts += [line for line in lines_of(shown_result(result.text)) if line.strip()][:1]
+    elif result.state == "denied":
+        parts += lines_of(result.text.partition(DENIAL_REASON)[2])[:1]
+    return " · ".join(filter(None, parts))
 
 
 def _under_way(progress: CallProgress) -> str:
     if progress.question is not None:
-        return f"{progress.server} · asks you something"
+        return f"{progress.server} · Asks you something"
     if progress.needs_user:
         return f"{progress.server} · Needs your approval"
-    parts = [progress.server, f"running for {seconds(progress.running_s)}"]
+    parts = [progress.server, f"Running for {seconds(progress.running_s)}"]
     if progress.done is not None:
         total = "" if progress.total is None else f" of {progress.total:g}"
         parts.append(f"{progress.done:g}{total}")
@@ -132,46 +154,145 @@ def _under_way(progress: CallProgress) -> str:
     return " · ".join(parts)
 
 
+def _menu_button(name: str, kind: str, *entries: Command) -> QPushButton:
+    """Return the right half of a split button, which opens a menu."""
+    button = push_button("", name, kind)
+    button.setToolTip(name)
+    button.setProperty("side", "right")
+    color = "on_accent" if kind == "primary" else "muted"
+    button.setIcon(themed_icon("chevron-down", color))
+    button.setIconSize(QSize(12, 12))
+    button.setAutoDefault(False)
+    # As high as the left half, whose height comes from its text.
+    button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Ignored)
+    menu = QMenu(button)
+    menu.setAccessibleName(name)
+    fill_menu(menu, entries)
+    button.setMenu(menu)
+    return button
+
+
 class PermissionRow(QWidget):
-    """The question, its answers, and a field for the reason that the model gets with a denial."""
+    """The question and its answers; a denial may have a reason, which the model gets."""
 
     decided = Signal(object)  # Decision
 
     def __init__(self, server: str, tool: str, has_arguments: bool) -> None:
         super().__init__()
+        self._is_decided = False
+        self.buttons: dict[Permission, QPushButton] = {}
+        self.menus: dict[Permission, QMenu] = {}
+        called = f"{tool} of {server}"
+        others: tuple[tuple[Permission, str], ...] = (
+            ("conversation", "Allow in This Conversation"),
+            ("always", "Always Allow in Every Conversation"),
+        )
+        ways = [Command(text, partial(self._decide, permission)) for permission, text in others]
+        self._answers = QWidget()
+        flow = FlowLayout(self._answers)
+        flow.setSpacing(8)
+        flow.addWidget(self._split("once", "Allow", f"Allow {called} once", "primary", *ways))
+        reason = Command("Deny with Reason…", self._begin_denial)
+        flow.addWidget(self._split("denied", "Deny", f"Deny {called}", "", reason))
         self.reason = QLineEdit()
         self.reason.setPlaceholderText("Reason (sent to the model)")
         self.reason.setAccessibleDescription("The model reads it. Return denies the call.")
         self.reason.setAccessibleName(f"Reason for not allowing {tool}")
         self.reason.setMaxLength(2_000)
-        self._is_decided = False
-        self.buttons: dict[Permission, QPushButton] = {}
-        answers: tuple[tuple[Permission, str, str], ...] = (
-            ("once", "Allow", "once"),
-            ("denied", "Deny", ""),
-            ("conversation", "Allow in This Conversation", "in this conversation"),
-            ("always", "Always Allow", "always, in every conversation"),
-        )
-        row = QWidget()
-        flow = FlowLayout(row)
-        for permission, text, when in answers:
-            name = f"Allow {tool} of {server} {when}" if when else f"Deny {tool} of {server}"
-            button = push_button(text, name, kind="primary" if permission == "once" else "")
-            button.setAutoDefault(False)
-            button.clicked.connect(lambda _=False, chosen=permission: self._decide(chosen))
-            flow.addWidget(button)
-            self.buttons[permission] = button
         self.reason.returnPressed.connect(lambda: self._decide("denied"))
+        self.deny = push_button("Deny", f"Deny {called} with this reason")
+        self.deny.clicked.connect(lambda: self._decide("denied"))
+        self.back = push_button("Cancel", "Choose another answer", kind="link")
+        self.back.clicked.connect(self._cancel_denial)
+        self._denial = QWidget()
+        row((self.reason, 1), self.deny, self.back, spacing=8, on=self._denial)
+        self._denial.hide()
         how = " with these arguments" if has_arguments else ""
-        text = f"Allow “{server}” to run {tool}{how}?"
-        self.question = label(text, "", 0.95, is_wrapped=True)
-        column(self.question, row, self.reason, spacing=7, margins=(0, 2, 0, 0), on=self)
+        self.question = label(f"Allow “{server}” to run {tool}{how}?", is_wrapped=True)
+        column(
+            *(self.question, self._answers, self._denial),
+            spacing=8,
+            margins=(0, 4, 4, 4),
+            on=self,
+        )
 
-    def _decide(self, permission: Permission) -> None:
+    def _split(
+        self, permission: Permission, text: str, name: str, kind: str, *entries: Command
+    ) -> QWidget:
+        """Return a button that decides at once, with a menu of other ways beside it."""
+        button = self.buttons[permission] = push_button(text, name, kind)
+        button.setProperty("side", "left")
+        button.setAutoDefault(False)
+        button.clicked.connect(partial(self._decide, permission))
+        more = _menu_button(f"More Ways to {text}", kind, *entries)
+        self.menus[permission] = more.menu()
+        both = QWidget()
+        row(button, more, spacing=0, on=both)
+        return both
+
+    def _begin_denial(self) -> None:
+        self._answers.hide()
+        self._denial.show()
+        self.reason.setFocus()
+
+    def _cancel_denial(self) -> None:
+        self.reason.clear()
+        self._denial.hide()
+        self._answers.show()
+        self.buttons["denied"].setFocus()
+
+    def _decide(self, permission: Permission, _: bool = False) -> None:
         # Disabling a button moves the focus to another widget, and the chat would scroll there.
         if not self._is_decided:
             self._is_decided = True
             self.decided.emit(Decision(permission, self.reason.text()))
+
+
+class _CodeText(FlowText):
+    """A text in the font of code; a long one shows its beginning until ``fold`` is checked."""
+
+    def __init__(self, accessible_name: str, language: str = "") -> None:
+        super().__init__()
+        self.setObjectName("answer_text")
+        self.setAccessibleName(accessible_name)
+        self.setFont(current_theme().code_font())
+        self.whole = ""
+        self._language = language
+        noun = f"{accessible_name[:1].lower()}{accessible_name[1:]}"
+        self.fold = push_button("Show All", f"Show all of the {noun}", kind="fold")
+        self.fold.setCheckable(True)
+        self.fold.toggled.connect(lambda _: self._show())
+        self.fold.hide()
+        if language:
+            current_theme().changed.connect(self._show)
+
+    def show_text(self, whole: str) -> None:
+        self.whole = whole
+        self.fold.setVisible(_shortened(whole) != whole)
+        self._show()
+
+    def _show(self) -> None:
+        is_whole = self.fold.isChecked()
+        self.fold.setText("Show Less" if is_whole else "Show All")
+        shown = self.whole if is_whole else _shortened(self.whole)
+        self.setPlainText(shown)
+        # Coloring takes a second for a megabyte.
+        if not self._language or len(self.whole) > _MAX_SHOWN_CHARS:
+            return
+        cursor, form = QTextCursor(self.document()), QTextCharFormat()
+        cursor.beginEditBlock()
+        # The whole text is colored: a string that is cut has no end, and no color.
+        lines = highlighted_lines(self.whole, self._language, current_theme().colors)
+        for number, line in enumerate(lines[: self.document().blockCount()]):
+            block = self.document().findBlockByNumber(number)
+            at, end = block.position(), block.position() + block.length() - 1
+            for text, color in line:
+                cursor.setPosition(min(at, end))
+                at += utf16_length(text)
+                cursor.setPosition(min(at, end), QTextCursor.MoveMode.KeepAnchor)
+                form.setForeground(QColor(color))
+                cursor.mergeCharFormat(form)
+        cursor.endEditBlock()
 
 
 class _Card(QFrame):
@@ -186,18 +307,12 @@ class _Card(QFrame):
         # Elided where there is no space: a card never makes the chat wider.
         self._status = ElidedLabel("", "muted", 0.92)
         self._head = row(self._badge, self._title, (self._status, 1), spacing=8)
-        self._column = column(self._head, spacing=6, margins=(11, 9, 9, 10), on=self)
+        self._column = column(self._head, spacing=8, margins=(12, 8, 8, 8), on=self)
 
     def _show_status(self, text: str, tone: Tone) -> None:
         self._status.setText(text)
-        self._badge.show_icon("tool", tone)
-
-    def _flow_text(self, accessible_name: str) -> FlowText:
-        text = FlowText()
-        text.setObjectName("answer_text")
-        text.setAccessibleName(accessible_name)
-        text.setFont(current_theme().code_font())
-        return text
+        restyle(self._status, "role", "fault" if tone == "fault" else "muted")
+        self._badge.show_icon("fault" if tone == "fault" else "tool", tone)
 
 
 class GrowingCard(_Card):
@@ -208,8 +323,8 @@ class GrowingCard(_Card):
         self.setAccessibleName(f"Tool call {call.name}, is being written")
         self._call = call
         self._shown = 0
-        self._show_status("is being written", "tool")
-        self._text = self._flow_text(f"Arguments of {call.name}")
+        self._show_status("Being written…", "tool")
+        self._text = _CodeText(f"Arguments of {call.name}")
         self._column.addWidget(self._text)
 
     def grow(self) -> None:
@@ -250,14 +365,9 @@ class ToolCard(_Card):
         self._bar = thin_bar(f"Progress of {name}")
         self._bar.setRange(0, 1000)
         self._bar.hide()
-        self.result = self._flow_text(f"Result of {name}")
+        self.result = _CodeText(f"Result of {name}")
         self.result.hide()
-        self.fold = push_button("Show All", f"Show all of the result of {name}", kind="fold")
-        self.fold.setCheckable(True)
-        self.fold.toggled.connect(lambda _: self._show_text())
-        # The search of a conversation clicks it to show the whole result.
-        self.fold.clicked.connect(lambda: self._show_body(is_shown=True))
-        self.fold.hide()
+        self.fold = self.result.fold
         self.whole = push_button(
             "Open Whole Result…", f"Open the whole result of {name} in a window", kind="fold"
         )
@@ -273,20 +383,24 @@ class ToolCard(_Card):
         self._copy.hide()
         self._result_head = label("Result", "faint", 0.88)
         self._result_head.hide()
-        self.arguments: FlowText | None = None
-        inside = column(spacing=6, on=self._body)
+        self.arguments: _CodeText | None = None
+        inside = column(spacing=4, margins=(0, 0, 0, 4), on=self._body)
         if has_none(arguments):
             inside.addWidget(label("No arguments", "faint", 0.88))
         else:
-            self.arguments = self._flow_text(f"Arguments of {name}")
-            self.arguments.setPlainText(arguments)
+            self.arguments = _CodeText(f"Arguments of {name}", "json")
+            self.arguments.show_text(arguments)
             copy = copy_button(f"Copy the arguments of {name}", lambda: arguments)
             inside.addLayout(row((label("Arguments", "faint", 0.88), 1), copy))
             inside.addWidget(self.arguments)
+            inside.addLayout(row(self.arguments.fold, STRETCH))
         inside.addLayout(row((self._result_head, 1), self._copy))
         inside.addWidget(self.sent)
         inside.addWidget(self.result)
         inside.addLayout(row(self.fold, self.whole, self.cut, STRETCH))
+        for text in filter(None, (self.arguments, self.result)):
+            # The search of a conversation clicks it to show the whole text.
+            text.fold.clicked.connect(lambda: self._show_body(is_shown=True))
         self._column.addWidget(self._body)
         self._column.addWidget(self._bar)
         self._show_body(is_shown=True)
@@ -359,15 +473,13 @@ class ToolCard(_Card):
             if is_cut
             else f"Send the model only the beginning of the result of {self._name}"
         )
-        if whole == self._whole and self.result.isHidden() == (result is None):
+        if whole == self._whole and self.result.isHidden() == (not whole):
             return
         self._whole = whole
-        self.result.setVisible(result is not None)
-        self._result_head.setVisible(result is not None)
-        self._copy.setVisible(result is not None)
-        self.fold.setVisible(_shortened(whole) != whole)
+        for part in (self.result, self._result_head, self._copy):
+            part.setVisible(bool(whole))
         self.whole.setVisible(len(whole) > _MAX_SHOWN_CHARS)
-        self._show_text()
+        self.result.show_text(shown_result(whole))
 
     def _cut(self) -> None:
         self.cut_requested.emit(None if self._is_cut else _LONG_CHARS)
@@ -392,8 +504,9 @@ class ToolCard(_Card):
         self.undo.setVisible(is_kept)
 
     def searched_parts(self) -> list[SearchedPart]:
-        result = SearchedText(self.result, self.fold, whole=shown_result(self._whole))
-        return [SearchedLabel(self._title), SearchedText(self.arguments, self.unfold), result]
+        texts = filter(None, (self.arguments, self.result))
+        parts = [SearchedText(text, text.fold, whole=text.whole) for text in texts]
+        return [SearchedLabel(self._title), *parts]
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
         """Fold and unfold by a click on the head."""
@@ -406,13 +519,8 @@ class ToolCard(_Card):
         icon, verb = ("chevron-down", "Hide") if is_shown else ("chevron-right", "Show")
         self.unfold.show_icon(icon, f"{verb} the call of {self._name}")
         if not is_shown:
-            self.fold.setChecked(False)
-
-    def _show_text(self) -> None:
-        is_whole = self.fold.isChecked()
-        self.fold.setText("Show Less" if is_whole else "Show All")
-        whole = shown_result(self._whole)
-        self.result.setPlainText(whole if is_whole else _shortened(whole))
+            for text in filter(None, (self.arguments, self.result)):
+                text.fold.setChecked(False)
 
     def _open_whole(self) -> None:
         window = OwnWindow(f"Result of {self._name}", (760, 560), self.window())
@@ -520,7 +628,7 @@ class ToolCards(QWidget):
             grown.grow()
         if unfinished and self._unfinished is None:
             self._unfinished = ToolCard(UNFINISHED, unfinished)
-            self._unfinished.show_state("cut short", "limit")
+            self._unfinished.show_state("Cut short", "limit")
             self._add(self._unfinished)
         self.paused.show_limit(0 if run.live.is_calling else run.paused_at)
         if run.live.is_cut_off:

@@ -20,7 +20,13 @@ from ui.records.messages import ConversationMessage
 from ui.records.pictures import keep_picture
 from ui.records.runs import Run
 from ui.records.store import ConversationStore
-from ui.records.tool_calls import CallProgress, CallResult, Decision, parse_arguments
+from ui.records.tool_calls import (
+    DENIAL_REASON,
+    CallProgress,
+    CallResult,
+    Decision,
+    parse_arguments,
+)
 from ui.records.tool_choice import approval_of, engine_tools
 from ui.records.tool_servers import (
     QuestionReply,
@@ -182,7 +188,8 @@ class ToolLoop(QObject):
             return arguments
         decision = await self._decision(run, call, tool)
         if decision.permission == "denied":
-            reason = f" Reason: {decision.reason.strip()}" if decision.reason.strip() else ""
+            typed = decision.reason.strip()
+            reason = f"{DENIAL_REASON}{typed}" if typed else ""
             text = f"The user did not allow this call.{reason}"
             return CallResult(call.id, "denied", text, tool.server, tool.name)
         return await self._run_call(run, call, tool, arguments)

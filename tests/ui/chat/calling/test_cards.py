@@ -21,7 +21,13 @@ from ui.kit.theme import Theme
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import kept_as
 from ui.records.runs import LiveRun, Run
-from ui.records.tool_calls import CallProgress, CallResult, Decision
+from ui.records.tool_calls import (
+    DENIAL_REASON,
+    CallProgress,
+    CallResult,
+    Decision,
+    Permission,
+)
 from ui.records.tool_servers import QuestionField, QuestionReply, ServerQuestion
 
 ENDED = Finished(StopInfo(StopKind.TOOL_CALL), Usage(), Timing())
@@ -50,17 +56,63 @@ def test_a_button_allows_or_denies_a_call(cards: ToolCards) -> None:
     permission = cards.cards["c1"].permission
     assert permission is not None
     names = [button.accessibleName() for button in permission.buttons.values()]
-    assert names == [
-        "Allow add of sums once",
-        "Deny add of sums",
-        "Allow add of sums in this conversation",
-        "Allow add of sums always, in every conversation",
-    ]
-    permission.reason.setText("Not now.")
+    assert names == ["Allow add of sums once", "Deny add of sums"]
+    assert not permission.reason.isVisible()
     permission.buttons["denied"].click()
-    assert decided == [("c1", Decision("denied", "Not now."))]
+    assert decided == [("c1", Decision("denied"))]
     assert cards.cards["c2"].permission is None
     assert "Waiting" in cards.cards["c2"].accessibleName()
+
+
+@pytest.mark.parametrize(("at", "permission"), [(0, "conversation"), (1, "always")])
+def test_menu_beside_allow_allows_further_calls(
+    cards: ToolCards, at: int, permission: Permission
+) -> None:
+    decided: list[Decision] = []
+    cards.replied.connect(lambda _, decision: decided.append(decision))
+    shown = cards.cards["c1"].permission
+    assert shown is not None
+    shown.menus["once"].actions()[at].trigger()
+    assert decided == [Decision(permission)]
+
+
+def test_denial_with_reason_can_be_taken_back(cards: ToolCards, called: Run) -> None:
+    decided: list[Decision] = []
+    cards.replied.connect(lambda _, decision: decided.append(decision))
+    shown = cards.cards["c1"].permission
+    assert shown is not None
+    (with_reason,) = shown.menus["denied"].actions()
+    with_reason.trigger()
+    assert shown.reason.isVisible()
+    assert not shown.buttons["once"].isVisible()
+    shown.back.click()
+    assert shown.buttons["once"].isVisible()
+    with_reason.trigger()
+    shown.reason.setText("Not now.")
+    shown.deny.click()
+    assert decided == [Decision("denied", "Not now.")]
+
+
+def test_head_of_card_says_why_call_did_not_succeed(cards: ToolCards, called: Run) -> None:
+    called.live.progress.clear()
+    denied = f"The user did not allow this call.{DENIAL_REASON}Not now."
+    called.results += [
+        CallResult("c1", "failed", "\nNo such file.\nTraceback", "sums", "add", 0.1),
+        CallResult("c2", "denied", denied, "sums", "add"),
+    ]
+    cards.show_run(called)
+    assert "Failed · No such file.:" in cards.cards["c1"].accessibleName()
+    assert "Denied · Not now.:" in cards.cards["c2"].accessibleName()
+
+
+def test_long_arguments_are_folded_and_shown_whole(cards: ToolCards, called: Run) -> None:
+    called.tool_calls.append(ToolCall("c3", "add", json.dumps({"text": "x" * 900})))
+    cards.show_run(called)
+    shown = cards.cards["c3"].arguments
+    assert shown is not None
+    assert len(shown.toPlainText()) < 700
+    shown.fold.click()
+    assert json.loads(shown.toPlainText()) == {"text": "x" * 900}
 
 
 def test_a_running_call_shows_its_progress_and_then_its_result(
@@ -70,11 +122,11 @@ def test_a_running_call_shows_its_progress_and_then_its_result(
     called.live.progress["c1"] = CallProgress("sums", "add", False, 2.5, 1, 4, "counting")
     cards.show_run(called)
     assert card.permission is None
-    assert "sums · running for 2.50 s · 1 of 4 · counting" in card.accessibleName()
+    assert "sums · Running for 2.50 s · 1 of 4 · counting" in card.accessibleName()
     called.live.progress.clear()
     called.results.append(CallResult("c1", "done", "3\x1b[31m", "sums", "add", 2.6))
     cards.show_run(called)
-    assert "done · 2.60 s · sums" in card.accessibleName()
+    assert "Done · 2.60 s · sums" in card.accessibleName()
     assert card.result.toPlainText() == "3␛[31m"
     assert not card.result.isVisible()  # a finished call is one line
     QTest.mouseClick(card, Qt.MouseButton.RightButton, pos=QPoint(60, 12))  # only opens the menu
@@ -120,7 +172,7 @@ def test_a_question_is_a_form_in_the_card_and_leaves_with_its_answer(
     card = cards.cards["c1"]
     assert card.permission is None
     assert card.question is not None
-    assert "sums · asks you something" in card.accessibleName()
+    assert "sums · Asks you something" in card.accessibleName()
     line = card.question.fields["way"]
     assert isinstance(line, QLineEdit)
     line.setText("left")

@@ -141,7 +141,7 @@ async def test_interrupted_calls_run_on_request(
     asked = Conversation("", [question("Add."), ConversationMessage("assistant", "", cut)])
     async with Talk(scripted, asked) as talk:
         talk.conversation.tools = SUMS_ON.with_approval(approval_of(ADD))
-        assert call_state(cut, "call-1-1")[0] == "not run yet"
+        assert call_state(cut, "call-1-1")[0] == "Not run yet"
         assert talk.host.calls == talk.host.ready_for == []
         assert talk.session.continue_calls(talk.conversation.messages[-1])
         await talk.asked(1)
