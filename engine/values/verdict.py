@@ -210,7 +210,7 @@ def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
             limit = f" of {output}" if is_counted else ""
             if context.max_tokens is not None:
                 limit = f" of {counted(context.max_tokens, 'token')}"
-            raise_it = "Raise the limit in the conversation settings to let it go on."
+            raise_it = "Raise the limit in Settings."
             detail = raise_it if context.is_own else "Its request allowed no more."
             by = ""
             if details.limit_from is not None:

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
-from engine.stopping.record import Channel
+from engine.stopping.record import FORK_SOURCE, Channel, StopKind
 from engine.stopping.rules import StopScope
 from engine.values.events import Finished
 from engine.values.figures import end_facts
@@ -26,6 +26,8 @@ from ui.words import Tone, display_name
 
 # The facts that the sentence and the end of the text show; for a stop also where it was.
 SHOWN_ABOVE, SHOWN_OF_STOP = ("Matched", "Cut off"), ("Matched", "Cut off", "Where")
+# Ends whose label is the whole sentence of the card.
+_SHORT = (StopKind.STOP_STRING, StopKind.STOP_TOKEN, StopKind.EOS, StopKind.MAX_TOKENS)
 _ALWAYS = "Always Stop Here"
 # How much of an answer's end, and of what a stop cut off, is shown.
 _TAIL_CHARS, _CUT_CHARS = 60, 240
@@ -59,6 +61,27 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     if run.state == "streaming":
         detail = f"{counted(len(run.text), 'character')} so far. {detail}"
     return "clock", "busy", progress_label(run), detail
+
+
+def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
+    """Return icon, tone, a sentence of few words and one short line, for the narrow card."""
+    icon, tone, sentence, detail = verdict_text(run, models)
+    if run is None or run.state == "refused":
+        return icon, tone, sentence, detail
+    if (verdict := run.verdict) is None:
+        chars = [counted(len(run.text), "character")] if run.state == "streaming" else []
+        stops = counted(len(run.stops), "stop") if run.stops else "no stops"
+        return icon, tone, sentence, " · ".join((*chars, stops))
+    finished = run.finished
+    if finished is None or finished.stop.kind not in _SHORT:
+        return icon, tone, sentence, detail
+    stop, details = finished.stop, finished.details
+    has_more = details.repetition or details.planned_call or finished.unfinished_tool_call
+    if has_more or stop.source == FORK_SOURCE:
+        return icon, tone, sentence, detail
+    if stop.kind is not StopKind.MAX_TOKENS and stop.token_index is not None:
+        detail = f"after {counted(stop.text_offset, 'character')}, token {stop.token_index + 1:,}"
+    return icon, tone, verdict.text.label, detail
 
 
 class VerdictView(QFrame):
@@ -140,7 +163,7 @@ class VerdictView(QFrame):
             part.hide()
         self.copy_report.setVisible(run is not None and run.is_over)
         self.inspect.setVisible(run is not None)
-        self._show_text(*verdict_text(run, self._model))
+        self._show_text(*_card_text(run, self._model))
         if run is None or run.state == "refused":
             pass
         elif run.verdict is None:

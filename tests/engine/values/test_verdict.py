@@ -81,7 +81,7 @@ def test_verdict_of_a_limit_says_who_set_it(source: LimitSource, name: str) -> N
     assert verdict.detail.startswith(f"The limit was set by {name}.")
     can_be_raised = source is LimitSource.SETTINGS
     assert ("Raise it there" in verdict.detail) == can_be_raised
-    in_settings = "Raise the limit in the conversation settings"
+    in_settings = "Raise the limit in Settings"
     assert (in_settings in verdict.detail) == (source is LimitSource.PRESET)
     in_call = replace(end, unfinished_tool_call="{")
     assert sentence(in_call) == (

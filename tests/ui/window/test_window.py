@@ -12,7 +12,6 @@ from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
-from tests.support.answers.said import sentence_of_stop
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, facts_text, opened
 from ui.chat.messages.answer_view import AnswerView
@@ -55,10 +54,10 @@ async def test_sample_stop_ends_an_answer_visibly(window: MainWindow, qtbot: QtB
     assert view.run.text == "1\n2\n3\n4\n5\n"
     assert "Stopped by “6”" in reason_of(view).text()
     panel = window.stop_panel.verdict
-    assert panel.sentence.text() == sentence_of_stop("6")
+    assert panel.sentence.text() == "Stopped by “6”"
     facts = facts_text(panel)
     assert "Matched" not in facts
-    assert "after 10 characters" in panel.detail.text()
+    assert panel.detail.text() == "after 10 characters, token 11"
     assert "then cut off: 6" in panel.tail.accessibleName()
     assert "Stop list: 6" in facts
     (entry,) = window.workspace.current.stops.entries()

@@ -7,7 +7,6 @@ from pytestqt.qtbot import QtBot
 
 from app.store.conversation_store import open_store
 from engine.stopping.rules import StopRules
-from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import ended, entry, eventually, facts_text, found_texts, press
 from tests.ui.window.kept.driving_kept import COUNT, Start, ask, views
 from ui.chat.messages.message_foot import ReasonLine
@@ -32,7 +31,7 @@ async def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart
         assert view.text_view.toPlainText().rstrip() == "1\n2\n3\n4\n5"
         assert window.chat.composer.text == "to be asked la"
         panel = window.stop_panel.verdict
-        assert panel.sentence.text() == sentence_of_stop("6")
+        assert panel.sentence.text() == "Stopped by “6”"
         assert "then cut off: 6" in panel.tail.accessibleName()
         assert "Stop list: 6" in facts_text(panel)
         assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
