@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from xml.etree import ElementTree
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPointF, QRect, QRectF, QSize, QSizeF, Qt
 from PySide6.QtGui import (
@@ -33,10 +34,13 @@ from PySide6.QtSvg import QSvgRenderer
 
 from engine.files.safe_files import read_bounded
 from ui.kit.flow_text import text_fragments
+from ui.kit.markdown.math_spacing import space_as_tex
 
 _log = logging.getLogger(__name__)
 
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
+_TAG = re.compile(r"\\tag\{(?P<number>.*?)\}")
+_NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.
 MAX_PICTURE_BYTES = 10 << 20
@@ -121,9 +125,16 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
         warnings.simplefilter("ignore", DeprecationWarning)  # of how it finds its own font
         # Imported for the first formula: importing takes a moment, and most answers have none.
         import ziamath
+        from ziamath.tex import tex2mml
 
         ziamath.config.svg2 = False  # Qt draws SVG 1.2 only
-        drawn = ziamath.Latex(tex, size=size_px, color=color, inline=not is_display)
+        source = tex2mml(_TAG.sub("", tex), inline=not is_display)
+        mathml = ElementTree.fromstring(source.replace(_NAMESPACE, "", 1))
+        mathml.set("mathcolor", color)
+        space_as_tex(mathml)
+        label = _TAG.search(tex)
+        number = ziamath.config.numbering.getlabel(label["number"]) if label else None
+        drawn = ziamath.Math(mathml, size=size_px, number=number)
         return str(drawn.svg())
 
 
