@@ -22,6 +22,7 @@ from ui.kit.layouts import column, row
 from ui.kit.menus import COPIED_MS, copy_text
 from ui.kit.motion import fade
 from ui.kit.theme import current_theme
+from ui.kit.windows import round_corners
 from ui.words import Tone
 
 IconColor = Literal["text", "muted", "faint", "accent", "on_accent", "fault"]
@@ -192,6 +193,10 @@ class Choice(QComboBox):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         for value, text in choices:
             self.addItem(text, value)
+
+    def showPopup(self) -> None:  # noqa: N802 - Qt's name
+        round_corners(self.view().window())
+        super().showPopup()
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Leave the wheel to the parent: a choice must not change by scrolling past it."""

@@ -7,6 +7,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence, QUndoCommand
 from PySide6.QtWidgets import QMenu, QWidget
 
+from ui.kit.windows import round_corners
+
 Keys = QKeySequence.StandardKey | str
 
 
@@ -83,6 +85,7 @@ def fill_menu(
             action.setVisible(True)
             action.setText(command.label)
 
+    round_corners(menu)
     menu.aboutToShow.connect(refresh)
     menu.aboutToHide.connect(release)
     if when_opened is not None:

@@ -27,6 +27,8 @@ _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
 _PIECES = re.compile(r"(?<=[-/_.:=&?])")
 
+_TOOLTIP_CHARACTERS = 60  # of a line that does not wrap in a tooltip
+
 _ICON = 14
 _PAD = 9
 _GAP = 5
@@ -109,7 +111,9 @@ def clear_layout(layout: QLayout | None) -> None:
 def plain_tooltip(text: str) -> str:
     """Return a tooltip that shows a text without markup, wrapped, and of limited length."""
     shown = text if len(text) <= 1_000 else f"{text[:1_000]}…"
-    return f"<p style='white-space: pre-wrap'>{escape(breakable(shown))}</p>"
+    # A label that may wrap is narrow, and wraps short lines, too.
+    space = "pre" if max(map(len, text.split("\n"))) <= _TOOLTIP_CHARACTERS else "pre-wrap"
+    return f"<div style='white-space: {space}'>{escape(breakable(shown))}</div>"
 
 
 def _show_whole(widget: QWidget, event: QEvent, text: str) -> bool:

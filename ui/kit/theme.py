@@ -29,13 +29,14 @@ QMainWindow, #canvas { background: $canvas; }
 QMainWindow::separator { background: $line; width: 1px; height: 1px; }
 #prompt_rule { background: $strong_line; border: none; }
 QToolTip {
-    background: $raised; color: $text; border: 1px solid $strong_line; padding: 5px 7px;
+    background: $raised; color: $text; border: 1px solid $strong_line; border-radius: 6px;
+    padding: 2px 4px;  /* Qt adds it twice */
 }
 
 QMenuBar { background: $sidebar; color: $text; border-bottom: 1px solid $line; padding: 1px 6px; }
 QMenuBar::item { background: transparent; padding: 4px 9px; border-radius: 5px; }
 QMenuBar::item:selected { background: $hover; }
-QMenu { background: $raised; border: 1px solid $strong_line; padding: 5px; }
+QMenu { background: $raised; border: 1px solid $strong_line; border-radius: 8px; padding: 5px; }
 QMenu::item { padding: 5px 26px 5px 12px; border-radius: 5px; }
 QMenu::item:selected { background: $accent; color: $on_accent; }
 QMenu::item:disabled { color: $hint; background: transparent; }
@@ -204,7 +205,7 @@ QComboBox[kind="choice"]::drop-down { border: none; background: transparent; wid
 QComboBox[kind="choice"]::down-arrow { image: url($chevron); width: 14px; height: 14px; }
 QComboBoxPrivateContainer { background: $raised; border: none; padding: 0; margin: 0; }
 QComboBox QAbstractItemView {
-    background: $raised; border: 1px solid $strong_line; border-radius: 0; padding: 4px;
+    background: $raised; border: 1px solid $strong_line; border-radius: 8px; padding: 4px;
     selection-background-color: $accent; selection-color: $on_accent;
 }
 QComboBox QAbstractItemView::item { border-radius: 5px; padding: 4px 8px; }
@@ -308,8 +309,7 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #suggestion_card { background: $raised; border: 1px solid $line; border-radius: 12px; }
 
-#popover { background: $raised; border: 1px solid $strong_line; }
-#popover[is_round="true"] { border-radius: 12px; }
+#popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
 QProgressBar { background: $groove; border: none; border-radius: 2px; max-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
 QDialog, QMessageBox { background: $canvas; }
@@ -515,7 +515,7 @@ def _qt_palette(colors: Colors) -> QPalette:
         role.Highlight: colors.accent,
         role.HighlightedText: colors.on_accent,
         role.Link: colors.match,
-        role.ToolTipBase: colors.raised,
+        role.ToolTipBase: colors.canvas,  # outside the round corners
         role.ToolTipText: colors.text,
         role.Mid: colors.line,
         role.Light: colors.raised,

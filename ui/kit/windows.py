@@ -3,8 +3,16 @@
 from collections.abc import Iterator
 from functools import cmp_to_key
 
-from PySide6.QtCore import QPoint, QSize, Qt
-from PySide6.QtGui import QGuiApplication, QKeySequence, QPainter, QPaintEvent, QShortcut
+from PySide6.QtCore import QEvent, QObject, QPoint, QRectF, QSize, Qt
+from PySide6.QtGui import (
+    QGuiApplication,
+    QKeySequence,
+    QPainter,
+    QPainterPath,
+    QPaintEvent,
+    QRegion,
+    QShortcut,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QAbstractSpinBox,
@@ -118,16 +126,37 @@ def lay_out_hidden(top: QWidget) -> None:
             layout.activate()
 
 
+class _CornerMask(QObject):
+    """Masks the corners of a popup that the style sheet rounds."""
+
+    def __init__(self, popup: QWidget, radius_px: int) -> None:
+        super().__init__(popup)
+        self._radius_px = radius_px
+
+    def eventFilter(self, popup: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        if event.type() == QEvent.Type.Resize and isinstance(popup, QWidget):
+            path = QPainterPath()
+            path.addRoundedRect(QRectF(popup.rect()), self._radius_px, self._radius_px)
+            popup.setMask(QRegion(path.toFillPolygon().toPolygon()))
+        return False
+
+
+def round_corners(popup: QWidget, radius_px: int = 8) -> None:
+    """Let nothing be seen outside the round corners that the style sheet gives a popup."""
+    # X11 may have no compositor: translucent corners would be black there.
+    if QGuiApplication.platformName() == "xcb":
+        popup.installEventFilter(_CornerMask(popup, radius_px))
+    else:
+        popup.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+
+
 class Popover(QFrame):
     """A card that pops up; Tab follows the reading order."""
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent, Qt.WindowType.Popup | Qt.WindowType.FramelessWindowHint)
         self.setObjectName("popover")
-        # X11 may have no compositor: round corners would be black there.
-        is_round = QGuiApplication.platformName() != "xcb"
-        self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground, is_round)
-        self.setProperty("is_round", is_round)
+        round_corners(self, 12)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the style sheet's card, which Qt leaves out where the background is translucent."""

@@ -1,12 +1,16 @@
 import pytest
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.kit import icons
+from ui.kit.buttons import Choice
 from ui.kit.colors import DARK
+from ui.kit.commands import Command, context_menu
+from ui.kit.labels import plain_tooltip
 from ui.kit.theme import Theme
-from ui.kit.windows import Popover
+from ui.kit.windows import Popover, _CornerMask
 
 
 def test_a_forced_mode_is_applied_at_once(qapp: QApplication, theme: Theme) -> None:
@@ -34,3 +38,24 @@ def test_popover_has_a_ground_inside_its_round_corners(theme: Theme, qtbot: QtBo
     image = card.grab().toImage()
     assert image.pixelColor(100, 50).name() == theme.colors.raised
     assert image.pixelColor(0, 0).alpha() == 0
+
+
+def test_popups_have_round_corners(theme: Theme, qtbot: QtBot) -> None:
+    choice = Choice("Answer", [("a", "A")])
+    qtbot.addWidget(choice)
+    choice.show()
+    choice.showPopup()
+    menu = context_menu(choice, "Answers", [Command("One", list)])
+    for popup in (choice.view().window(), menu, Popover(choice)):
+        assert popup.testAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+    mask = _CornerMask(menu, 8)
+    menu.installEventFilter(mask)
+    menu.popup(QPoint())
+    assert not menu.mask().contains(QPoint(0, 0))
+    assert menu.mask().contains(QPoint(30, 0))
+    menu.close()
+
+
+def test_tooltip_wraps_only_long_lines() -> None:
+    shown = [plain_tooltip(text) for text in ("word", "word " * 20)]
+    assert ["pre-wrap" in text for text in shown] == [False, True]
