@@ -4,12 +4,20 @@ from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QCheckBox, QFrame, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QCheckBox,
+    QFrame,
+    QHBoxLayout,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from engine.wording import counted
-from ui.kit.buttons import IconBadge, push_button
+from ui.kit.buttons import IconButton, ToggleSwitch, push_button
 from ui.kit.commands import Command, Entry, context_menu
-from ui.kit.labels import clear_layout, label, plain_tooltip, show_text
+from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
@@ -21,9 +29,10 @@ from ui.records.tool_servers import (
     ToolsRefused,
     stage_text,
 )
+from ui.tools.known_servers import known_servers
 from ui.tools.toolbox import Toolbox
 
-_INDENT_PX = 24
+_EXAMPLE_PX = 72
 
 
 class ToolsPage(QWidget):
@@ -42,37 +51,31 @@ class ToolsPage(QWidget):
         self._choice = ToolsInUse()
         self._can_call = True
         self._folder_without_memory = ""
-        self.boxes: dict[tuple[str, ...], QCheckBox] = {}
+        self.boxes: dict[tuple[str, ...], QAbstractButton] = {}
         self.approved: dict[tuple[str, str], QPushButton] = {}
+        self.retries: dict[str, QPushButton] = {}
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
-        self._hint.setContentsMargins(0, 0, 0, 12)
         self._list = QWidget()
-        column(spacing=12, margins=(16, 0, 16, 16), on=self._list)
+        column(spacing=8, margins=(16, 0, 16, 16), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.attach = push_button("Attach…", "Attach a resource or a prompt of an MCP server")
+        self.attach = IconButton("attach", "Attach a resource or a prompt of an MCP server")
         self.attach.clicked.connect(self._offer)
-        self.manage = push_button("MCP Servers…", "Show the MCP servers")
+        self.manage = IconButton("gear", "Show the MCP servers")
         self.manage.clicked.connect(self.servers_requested)
-        self.more = push_button("Add…", "Add an MCP server")
+        self.more = IconButton("plus", "Add an MCP server")
         self.more.clicked.connect(self.adding_requested)
-        self._empty = QFrame()
-        self._empty.setObjectName("card")
-        badge = IconBadge(32)
-        badge.show_icon("tool", "quiet")
-        sentence = "Servers give the model tools, such as files and web pages."
-        about = label(sentence, "muted", 0.92, is_wrapped=True)
-        self.add = push_button("Add MCP Server…", "Add an MCP server", kind="link")
+        self.add = push_button("Add MCP Server…", "Add an MCP server")
         self.add.clicked.connect(self.adding_requested)
-        left, top = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignTop
-        title = label("No servers yet", "title", 1.15)
-        texts = column(title, about, (self.add, 0, left), spacing=4)
-        row((badge, 0, top), (texts, 1), spacing=12, margins=12, on=self._empty)
+        self._empty = self._introduction()
+        heading = label("MCP Servers", "heading")
+        heading.setMinimumHeight(self.more.sizeHint().height())
+        buttons = row(self.more, self.attach, self.manage, spacing=4)
         column(
             row((self._hint, 1), margins=(16, 16, 16, 0)),
-            row((self._empty, 1), margins=(16, 0, 16, 0)),
-            row(self.more, self.attach, STRETCH, self.manage, spacing=8, margins=(16, 0, 16, 16)),
+            row(heading, STRETCH, buttons, margins=(16, 0, 16, 8)),
+            row((self._empty, 1), margins=(16, 0, 16, 8)),
             (self._scroll, 1),
             spacing=0,
             on=self,
@@ -100,6 +103,21 @@ class ToolsPage(QWidget):
 
     # -- inside ----------------------------------------------------------------------------
 
+    def _introduction(self) -> QFrame:
+        """Return the card shown without servers: their purpose, and examples."""
+        about = "Servers give the model tools, such as files and web pages. You allow each call."
+        texts = [label("No servers yet", "title"), label(about, "muted", 0.92, is_wrapped=True)]
+        examples: list[QHBoxLayout] = []
+        for title, purpose, _ in known_servers():
+            name = label(title, "", 0.92)
+            name.setMinimumWidth(_EXAMPLE_PX)
+            examples.append(row(name, (ElidedLabel(purpose, "muted", 0.92), 1), spacing=8))
+        steps = row(self.add, STRETCH)
+        card = QFrame()
+        card.setObjectName("card")
+        column(*texts, 4, *examples, 4, steps, spacing=8, margins=(16, 12, 12, 16), on=card)
+        return card
+
     def _start_chosen(self) -> None:
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
         stopped = [server.name for server in known if server.stage == "stopped"]
@@ -124,11 +142,17 @@ class ToolsPage(QWidget):
         self.boxes.clear()
         self.approved.clear()
         clear_layout(self._list.layout())
-        for server in servers:
-            self._add_server(server)
-        column = self._list.layout()
-        assert isinstance(column, QVBoxLayout)
-        column.addStretch(1)
+        self.retries.clear()
+        groups = self._list.layout()
+        assert isinstance(groups, QVBoxLayout)
+        for server in others:
+            groups.addWidget(self._server_card(server))
+        if memory is not None:
+            built_in = label("Built In", "heading")
+            built_in.setContentsMargins(0, 8, 0, 0)
+            groups.addWidget(built_in)
+            groups.addWidget(self._server_card(memory.server))
+        groups.addStretch(1)
         in_use = [server for server in servers if server.name in self._choice.servers]
         self.attach.setVisible(any(server.resources or server.prompts for server in in_use))
         if self.isVisible():
@@ -146,54 +170,60 @@ class ToolsPage(QWidget):
             return "This model has no format for tool calls, so it is not given any tools."
         return ""
 
-    def _add_server(self, server: ServerState) -> None:
-        outer = self._list.layout()
-        assert outer is not None
-        group = QWidget()
-        outer.addWidget(group)
+    def _server_card(self, server: ServerState) -> QFrame:
         is_used = server.name in self._choice.servers
         is_memory = server.name == MEMORY_SERVER
         text = self._memory_text() if is_memory else stage_text(server)
-        box = QCheckBox("Memory" if is_memory else server.name)
-        box.setAccessibleName(f"{box.text()}, {text}")
-        box.setChecked(is_used)
-        box.setEnabled(server.config.is_on or is_used)
+        name = "Memory" if is_memory else server.name
+        switch = ToggleSwitch(f"{name}, {text}")
+        switch.setToolTip(f"Use {name} in this chat")
+        switch.setChecked(is_used)
+        switch.setEnabled(server.config.is_on or is_used)
         if is_memory:
-            box.setEnabled(not self._folder_without_memory)
-        box.toggled.connect(partial(self._use_server, server.name))
-        self.boxes[(server.name,)] = box
+            switch.setEnabled(not self._folder_without_memory)
+        switch.toggled.connect(partial(self._use_server, server.name))
+        self.boxes[(server.name,)] = switch
         status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
-        status.setContentsMargins(_INDENT_PX, 0, 0, 0)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         status.setMinimumHeight(1)
-        lines = column(box, status, spacing=4, on=group)
-        has_no_tools = is_memory and not (self._can_call and box.isEnabled())
+        card = QFrame()
+        card.setObjectName("card")
+        head = row((ElidedLabel(name, "title"), 1), switch, spacing=8)
+        lines = column(head, status, spacing=4, margins=(16, 8, 12, 12), on=card)
+        if server.stage == "failed":
+            retry = push_button("Try Again", f"Start {server.name} again", kind="link")
+            retry.setProperty("is_flush", True)
+            retry.clicked.connect(partial(self._restart, server.name))
+            self.retries[server.name] = retry
+            lines.addLayout(row(retry, STRETCH))
+        has_no_tools = is_memory and not (self._can_call and switch.isEnabled())
         if not is_used or has_no_tools:
-            return
+            return card
         for tool in server.tools:
-            inner = QCheckBox(tool.title)
-            inner.setStyleSheet(f"margin-left: {_INDENT_PX}px")
-            inner.setAccessibleName(f"{tool.title} of {server.name}")
-            inner.setToolTip(plain_tooltip(tool.description[:300]))
-            inner.setChecked(self._choice.uses(tool))
-            inner.toggled.connect(
+            lines.addSpacing(4)
+            box = QCheckBox(tool.title)
+            box.setAccessibleName(f"{tool.title} of {server.name}")
+            box.setToolTip(plain_tooltip(tool.description[:300]))
+            box.setChecked(self._choice.uses(tool))
+            box.toggled.connect(
                 lambda is_on, chosen=tool: self._take(self._choice.with_tool(chosen, is_on))
             )
-            self.boxes[tool.key] = inner
+            self.boxes[tool.key] = box
             if approval_of(tool) in self._choice.approved:
-                lines.addLayout(self._with_approval(tool, inner))
+                lines.addLayout(self._with_approval(tool, box))
             else:
-                lines.addWidget(inner)
+                lines.addWidget(box)
+        return card
 
     def _memory_text(self) -> str:
         memory = self._toolbox.memory
         if self._folder_without_memory:
             return f"Off in the folder “{self._folder_without_memory}”"
         facts = 0 if memory is None else len(memory.facts)
-        text = counted(facts, "kept fact") if facts else "no kept facts"
+        kept = f"{counted(facts, 'fact')} kept." if facts else "No facts kept yet."
         if not self._can_call:
-            return f"{text[0].upper()}{text[1:]}. Search needs a model that can call tools."
-        return f"Searches your conversations · {text}"
+            return f"{kept} Search needs a model that can call tools."
+        return f"Keeps facts and searches your conversations. {kept}"
 
     def _with_approval(self, tool: ToolInfo, box: QCheckBox) -> QHBoxLayout:
         """Return the row of a tool that runs here without asking, and a button that revokes it."""
@@ -202,12 +232,16 @@ class ToolsPage(QWidget):
         again.setToolTip("It is allowed in this conversation and runs without asking.")
         again.setAccessibleName(f"Ask again before running {tool.title} of {tool.server}")
         again.clicked.connect(lambda: self._ask_again(tool))
+        again.setProperty("is_flush", True)
         return row((box, 1), again)
 
     def _ask_again(self, tool: ToolInfo) -> None:
         # The button disappears, so the tool's check box gets the focus.
         self.boxes[tool.key].setFocus()
         self._take(self._choice.without_approval(tool))
+
+    def _restart(self, name: str) -> None:
+        start_task(self._owner, self._toolbox.restart(name), "restart an MCP server")
 
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))

@@ -160,8 +160,9 @@ def test_tools_tab_names_what_the_memory_can_do(theme: Theme, qtbot: QtBot, memo
     qtbot.addWidget(page)
     box = lambda: page.boxes[(MEMORY_SERVER,)]  # noqa: E731 - made anew by each change
     page.show_choice(ToolsInUse(), can_call=True)
-    assert (box().text(), box().isChecked(), box().isEnabled()) == ("Memory", False, True)
-    assert box().accessibleName().endswith("Searches your conversations · 2 kept facts")
+    assert (box().isChecked(), box().isEnabled()) == (False, True)
+    does = "Keeps facts and searches your conversations."
+    assert box().accessibleName() == f"Memory, {does} 2 facts kept."
     box().click()
     assert (MEMORY_SERVER, "search_conversations") in page.boxes
     page.show_choice(page._choice, can_call=False)
@@ -170,6 +171,9 @@ def test_tools_tab_names_what_the_memory_can_do(theme: Theme, qtbot: QtBot, memo
     assert not box().isEnabled()
     assert box().accessibleName() == "Memory, Off in the folder “Private”"
     assert (MEMORY_SERVER, "search_conversations") not in page.boxes
+    memory.delete([fact.id for fact in memory.facts])
+    page.show_choice(page._choice, can_call=True)
+    assert box().accessibleName() == f"Memory, {does} No facts kept yet."
 
 
 async def test_folder_menu_turns_the_memory_off(window: MainWindow) -> None:

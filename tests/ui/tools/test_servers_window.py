@@ -161,6 +161,23 @@ async def test_tools_page_switches_servers_and_tools(theme: Theme, parent: QWidg
     card.deleteLater()
 
 
+async def test_tools_page_starts_failed_server_again(theme: Theme, parent: QWidget) -> None:
+    restarted: list[str] = []
+
+    class Failing(DictatedHost):
+        async def restart(self, name: str) -> None:
+            restarted.append(name)
+
+    tasks = object()
+    host = Failing(replace(SUMS, stage="failed", problem="It ended."))
+    card = ToolsPage(Toolbox(host, preferences_state()), tasks)
+    card.show_choice(ToolsInUse(), can_call=True)
+    card.retries["sums"].click()
+    await eventually(lambda: restarted == ["sums"])
+    await finish_tasks(tasks)
+    card.deleteLater()
+
+
 async def test_tools_page_revokes_approval(theme: Theme, parent: QWidget) -> None:
     edited: list[ToolsInUse] = []
     allowed = ToolsInUse(("sums",), approved=(approval_of(ADD),))
