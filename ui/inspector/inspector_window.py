@@ -32,7 +32,7 @@ from ui.chat.verdict_view import verdict_text
 from ui.inspector.fork_menu import show_fork_menu
 from ui.inspector.forks import Forks
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import RECORD_ALL, EmptyState, InspectorTab
+from ui.inspector.pages import RECORD_ALL, InspectorTab
 from ui.inspector.prompt_tab import PromptTab
 from ui.inspector.request_tabs import ApiTab
 from ui.inspector.run_tabs import CompareTab, RunsTab, TimingTab
@@ -47,7 +47,7 @@ from ui.inspector.shown_run import (
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
 from ui.inspector.tape_view import TapeView
 from ui.inspector.tokens_tab import TokensTab
-from ui.kit.buttons import Choice, IconBadge, IconButton, UndoBar, push_button
+from ui.kit.buttons import Choice, EmptyState, IconBadge, IconButton, UndoBar, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
 from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.fields import FileDrops

@@ -2,11 +2,9 @@
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton, QTextBrowser, QTextEdit, QWidget
+from PySide6.QtWidgets import QPlainTextEdit, QTextBrowser, QTextEdit, QWidget
 
 from ui.inspector.shown_run import ShownRun
-from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import current_theme, fixed_font
 
@@ -47,23 +45,6 @@ class InspectorTab(QWidget):
 
     async def finish(self) -> None:
         await finish_tasks(self)
-
-
-class EmptyState(QWidget):
-    """A sentence in the middle of an empty part, with the next steps below."""
-
-    def __init__(self, *buttons: QPushButton) -> None:
-        super().__init__()
-        self.title = label("", "title", 1.3, is_wrapped=True)
-        self.detail = label("", "muted", is_wrapped=True)
-        for text in (self.title, self.detail):
-            text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        steps = row(STRETCH, *buttons, STRETCH, spacing=8)
-        column(STRETCH, self.title, self.detail, 8, steps, STRETCH, spacing=8, on=self)
-
-    def show_text(self, title: str, detail: str) -> None:
-        self.title.setText(title)
-        self.detail.setText(detail)
 
 
 class ReadingPage(QTextBrowser):

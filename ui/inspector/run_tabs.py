@@ -18,9 +18,9 @@ from engine.values.figures import RunPhase, acceptance, draft_sources, phases
 from engine.wording import counted, quoted, seconds
 from ui.chat.session.traces import held_text
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import EmptyState, InspectorTab, ReadingPage
+from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import ShownRun, end_label, start_time_text
-from ui.kit.buttons import Choice, push_button
+from ui.kit.buttons import Choice, EmptyState, push_button
 from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
@@ -45,9 +45,9 @@ def _tokens(shown: ShownRun) -> str:
 
 # The columns of the table of runs, after the time.
 COLUMNS = (
-    TableColumn("Conversation", 22, _conversation),
-    TableColumn("Question", 36, lambda shown: " ".join(shown.question[:200].split())),
-    TableColumn("Model", 16, lambda shown: display_name(shown.run.model_id)),
+    TableColumn("Conversation", 22, _conversation, min_chars=14),
+    TableColumn("Question", 36, lambda shown: " ".join(shown.question[:200].split()), min_chars=14),
+    TableColumn("Model", 16, lambda shown: display_name(shown.run.model_id), min_chars=10),
     TableColumn("Tokens", 9, _tokens, is_number=True),
     TableColumn("Ended", 0, lambda shown: end_label(shown.run)),
 )
@@ -350,7 +350,7 @@ class RunsTab(InspectorTab):
     def __init__(self, inspector: Inspector) -> None:
         super().__init__()
         self._inspector = inspector
-        self.model = TableModel((TableColumn("When", 24, self._when), *COLUMNS), self)
+        self.model = TableModel((TableColumn("When", 18, self._when), *COLUMNS), self)
         self.table = TableView(self.model, "Runs")
         self.table.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)

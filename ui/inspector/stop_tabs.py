@@ -25,9 +25,9 @@ from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import Stop
 from engine.wording import counted, percent, quoted, visible
 from ui.inspector.inspector import Inspector
-from ui.inspector.pages import RECORD_ALL, EmptyState, InspectorTab, ReadingPage
+from ui.inspector.pages import RECORD_ALL, InspectorTab, ReadingPage
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
-from ui.kit.buttons import push_button
+from ui.kit.buttons import EmptyState, push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label, show_text

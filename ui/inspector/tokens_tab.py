@@ -37,15 +37,20 @@ COLUMNS = (
     TableColumn("Token", 7, lambda token: f"{token.index + 1:,}", is_number=True),
     TableColumn("Id", 7, lambda token: str(token.token_id), is_number=True),
     TableColumn(
-        "Text", 14, lambda token: visible(token.piece) if token.piece else chip_text(token)
+        "Text",
+        22,
+        lambda token: visible(token.piece) if token.piece else chip_text(token),
+        min_chars=10,
     ),
-    TableColumn("Part", 10, lambda token: CHANNEL_NAMES[token.channel]),
-    TableColumn("Origin", 20, lambda token: ORIGIN_NAMES[token.origin]),
+    TableColumn("Part", 10, lambda token: CHANNEL_NAMES[token.channel], is_optional=True),
+    TableColumn("Origin", 20, lambda token: ORIGIN_NAMES[token.origin], min_chars=14),
     TableColumn("Time", 9, lambda token: seconds(token.time_s), is_number=True),
     TableColumn("Probability", 12, _probability, is_number=True),
-    TableColumn("Rank", 8, _rank, is_number=True),
-    TableColumn("Released", 9, lambda token: str(token.released or ""), is_number=True),
-    TableColumn("Held Back", 15, lambda token: visible(token.held)),
+    TableColumn("Rank", 5, _rank, is_number=True),
+    TableColumn(
+        "Released", 9, lambda token: str(token.released or ""), is_number=True, is_optional=True
+    ),
+    TableColumn("Held Back", 15, lambda token: visible(token.held), min_chars=9),
 )
 
 

@@ -13,12 +13,13 @@ from PySide6.QtWidgets import (
     QLabel,
     QPushButton,
     QToolButton,
+    QWidget,
 )
 
 from ui.kit import icons
 from ui.kit.icon_engine import themed_icon
-from ui.kit.labels import WrappedLabel
-from ui.kit.layouts import column, row
+from ui.kit.labels import WrappedLabel, label
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import COPIED_MS, copy_text
 from ui.kit.motion import fade
 from ui.kit.theme import current_theme
@@ -204,6 +205,23 @@ class Choice(QComboBox):
 
     def choose(self, value: str) -> None:
         self.setCurrentIndex(self.findData(value))
+
+
+class EmptyState(QWidget):
+    """A sentence in the middle of an empty part, with the next steps below."""
+
+    def __init__(self, *steps: QWidget) -> None:
+        super().__init__()
+        self.title = label("", "title", 1.3, is_wrapped=True)
+        self.detail = label("", "muted", is_wrapped=True)
+        for text in (self.title, self.detail):
+            text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        below = row(STRETCH, *steps, STRETCH, spacing=8)
+        column(STRETCH, self.title, self.detail, 8, below, STRETCH, spacing=8, on=self)
+
+    def show_text(self, title: str, detail: str) -> None:
+        self.title.setText(title)
+        self.detail.setText(detail)
 
 
 class UndoBar(QFrame):

@@ -1,5 +1,6 @@
 """Tables: their columns, their model, and their view. Main thread."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -26,6 +27,7 @@ _MIDDLE = Qt.AlignmentFlag.AlignVCenter
 _TEXT_ALIGNMENT = Qt.AlignmentFlag.AlignLeft | _MIDDLE
 _NUMBER_ALIGNMENT = Qt.AlignmentFlag.AlignRight | _MIDDLE
 _CELL_PX = 7
+NONE = "–"  # in a cell without a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class TableColumn:
     text: Callable[[Any], str]
     is_number: bool = False
     tooltip: str = ""  # of the header
+    min_chars: int = 0  # its width in a table that is too narrow; 0 if it never shrinks
+    is_optional: bool = False  # hidden where the narrowest columns are still too wide
 
     @property
     def alignment(self) -> Qt.AlignmentFlag:
@@ -136,7 +140,7 @@ class CellDelegate(QStyledItemDelegate):
         painter.setPen(option.palette.color(roles.Text))
         painter.setFont(option.font)
         area = option.rect.adjusted(_CELL_PX, 0, -_CELL_PX, 0)
-        text = option.fontMetrics.elidedText(option.text, Qt.TextElideMode.ElideRight, area.width())
+        text = option.fontMetrics.elidedText(option.text, option.textElideMode, area.width())
         painter.drawText(area, int(option.displayAlignment | _MIDDLE), text)
 
 
@@ -184,6 +188,12 @@ class TableView(QTableView):
             if column.width_chars:
                 self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
         self._least_px = [self.columnWidth(number) for number in range(len(model.columns))]
+        self._narrowest_px = [
+            max(character_px * column.min_chars + 2 * _CELL_PX, head.sectionSizeHint(number))
+            if column.min_chars
+            else self._least_px[number]
+            for number, column in enumerate(model.columns)
+        ]
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         head.customContextMenuRequested.connect(
             lambda position: context_menu(self, "Columns", self.column_entries()).popup(
@@ -203,18 +213,24 @@ class TableView(QTableView):
         if hides_empty:
             model.modelReset.connect(self._hide_empty)
             model.rowsInserted.connect(lambda _, first, __: self._hide_empty(first))
+            model.dataChanged.connect(self._show_filled)
             head.hide()  # as long as there are no rows
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._grow()
+        self._show_chosen_columns()
 
-    def _grow(self) -> None:
-        """Give the free width to the column that grows; it never gets less than it had at first."""
-        if self._growing >= 0:
+    def _fit(self, shown: Sequence[int]) -> None:
+        """Give free width to the column that grows; take lacking width from those that shrink."""
+        lacking_px = self._lacking_px(self._least_px, shown)
+        spare_px = {n: self._least_px[n] - self._narrowest_px[n] for n in shown}
+        share = min(1.0, max(0, lacking_px) / (sum(spare_px.values()) or 1))
+        for number, px in spare_px.items():
+            if px or number == self._growing:
+                self.setColumnWidth(number, self._least_px[number] - math.ceil(px * share))
+        if self._growing >= 0 and lacking_px < 0:
             free_px = self.viewport().width() - self.horizontalHeader().length()
-            width_px = self.columnWidth(self._growing) + free_px
-            self.setColumnWidth(self._growing, max(self._least_px[self._growing], width_px))
+            self.setColumnWidth(self._growing, self.columnWidth(self._growing) + max(0, free_px))
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
@@ -235,10 +251,20 @@ class TableView(QTableView):
         rows, columns = self._model.rows[first:], self._model.columns
         candidates = range(len(columns)) if first == 0 else self._empty
         self._empty = {
-            column for column in candidates if rows and not any(map(columns[column].text, rows))
+            column
+            for column in candidates
+            if rows and all(columns[column].text(row) in ("", NONE) for row in rows)
         }
         self._show_chosen_columns()
         self.horizontalHeader().setVisible(bool(self._model.rows))
+
+    def _show_filled(self, first: Index, last: Index) -> None:
+        """Show the hidden columns for which changed rows have a text now."""
+        rows, columns = self._model.rows[first.row() : last.row() + 1], self._model.columns
+        filled = {n for n in self._empty for row in rows if columns[n].text(row) not in ("", NONE)}
+        if filled:
+            self._empty -= filled
+            self._show_chosen_columns()
 
     def selected_rows(self) -> list[int]:
         return sorted(index.row() for index in self.selectionModel().selectedRows())
@@ -267,12 +293,15 @@ class TableView(QTableView):
         return str(self.model().headerData(column, Qt.Orientation.Horizontal))
 
     def _show_chosen_columns(self) -> None:
-        chosen = self._chosen_columns()
+        columns, chosen = self._model.columns, self._chosen_columns()
+        shown = [number for number in chosen if number not in self._empty]
+        if len(chosen) == len(columns):
+            optional = [number for number in shown if columns[number].is_optional]
+            while optional and self._lacking_px(self._narrowest_px, shown) > 0:
+                shown.remove(optional.pop())
         self.horizontalHeader().setStretchLastSection(False)  # all have their own widths again
-        for column in range(self.horizontalHeader().count()):
-            self.setColumnHidden(column, column not in chosen or column in self._empty)
-        shown = [number for number in range(column + 1) if not self.isColumnHidden(number)]
-        columns = self._model.columns
+        for column in range(len(columns)):
+            self.setColumnHidden(column, column not in shown)
         texts = [number for number in shown if not columns[number].is_number]
         # A number in a stretched column would be far from its neighbor: the widest text grows.
         has_text_last = shown[-1:] == texts[-1:]
@@ -284,7 +313,10 @@ class TableView(QTableView):
             else max(texts, key=lambda number: columns[number].width_chars, default=-1)
         )
         self.horizontalHeader().setStretchLastSection(self._growing < 0)
-        self._grow()
+        self._fit(shown)
+
+    def _lacking_px(self, widths_px: Sequence[int], shown: Sequence[int]) -> int:
+        return sum(widths_px[number] for number in shown) - self.viewport().width()
 
     def _chosen_columns(self) -> list[int]:
         names = current_theme().columns_of(self.accessibleName())

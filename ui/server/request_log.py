@@ -6,19 +6,27 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QStackedLayout, QWidget
+from PySide6.QtWidgets import QFrame, QWidget
 
 from engine.values.verdict import sentence
 from engine.wording import counted, escaped, figure, seconds
-from ui.kit.buttons import ChipButton, Choice, IconButton
+from ui.kit.buttons import (
+    ChipButton,
+    Choice,
+    EmptyState,
+    IconButton,
+    copy_button,
+    push_button,
+)
 from ui.kit.dates import format_time
 from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
 from ui.kit.layouts import column, row
 from ui.kit.rows import DISPLAY, Index
-from ui.kit.tables import TableColumn, TableModel, TableView
+from ui.kit.tables import NONE, TableColumn, TableModel, TableView
 from ui.kit.tasks import finish_tasks, start_task, write_file
+from ui.kit.theme import fixed_font
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
 from ui.words import FileRefused
 
@@ -47,38 +55,43 @@ class RequestColumn(IntEnum):
 
 def _tokens(entry: RequestEntry) -> str:
     if not (entry.ends or entry.running):
-        return "–"
+        return NONE
     cached = f" ({entry.cached_tokens:,})" if entry.cached_tokens else ""
     return f"{entry.prompt_tokens:,}{cached} → {entry.output_tokens:,}"
 
 
 def _rate(tokens_per_s: float | None) -> str:
-    return "–" if tokens_per_s is None else figure(tokens_per_s)
+    return NONE if tokens_per_s is None else figure(tokens_per_s)
 
 
 def _optional_seconds(value_s: float | None) -> str:
-    return "–" if value_s is None else seconds(value_s)
+    return NONE if value_s is None else seconds(value_s)
 
 
 COLUMNS = (
-    TableColumn("Time", 11, lambda entry: format_time(entry.began_at, has_seconds=True)),
-    TableColumn("Client", 16, lambda entry: program_of(entry.agent) or entry.client),
+    TableColumn("Time", 9, lambda entry: format_time(entry.began_at, has_seconds=True)),
+    TableColumn("Client", 16, lambda entry: program_of(entry.agent) or entry.client, min_chars=11),
     TableColumn(
         "Route",
-        19,
+        18,
         lambda entry: entry.dialect or f"{entry.method} {entry.path.partition('?')[0]}",
+        min_chars=14,
     ),
-    TableColumn("Model", 20, lambda entry: entry.model or entry.requested_model or "–"),
+    TableColumn(
+        "Model", 22, lambda entry: entry.model or entry.requested_model or NONE, min_chars=10
+    ),
     TableColumn(
         "Stream",
-        8,
-        lambda entry: "–" if entry.is_stream is None else "yes" if entry.is_stream else "no",
+        6,
+        lambda entry: NONE if entry.is_stream is None else "yes" if entry.is_stream else "no",
+        is_optional=True,
     ),
-    TableColumn("Status", 8, lambda entry: "…" if entry.status is None else str(entry.status)),
+    TableColumn("Status", 6, lambda entry: "…" if entry.status is None else str(entry.status)),
     TableColumn(
         "Stopped By",
         16,
-        lambda entry: stop_label(entry) or ("answering" if entry.is_open else "–"),
+        lambda entry: stop_label(entry) or ("answering" if entry.is_open else NONE),
+        min_chars=11,
     ),
     TableColumn(
         "Tokens",
@@ -86,14 +99,17 @@ COLUMNS = (
         _tokens,
         is_number=True,
         tooltip="Tokens of the prompt (those of them that were cached) → tokens of the answer",
+        min_chars=11,
     ),
     TableColumn(
-        "First Token", 11, lambda entry: _optional_seconds(entry.first_token_s), is_number=True
+        "First Token", 8, lambda entry: _optional_seconds(entry.first_token_s), is_number=True
     ),
-    TableColumn("Tok/s", 8, lambda entry: _rate(entry.tokens_per_s), is_number=True),
+    TableColumn(
+        "Tok/s", 6, lambda entry: _rate(entry.tokens_per_s), is_number=True, is_optional=True
+    ),
     TableColumn(
         "Total",
-        9,
+        7,
         lambda entry: STOP if entry.running else _optional_seconds(entry.took_s),
         is_number=True,
     ),
@@ -264,10 +280,20 @@ class RequestLogPanel(QWidget):
         self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")
         self.clear = IconButton("trash", "Clear the list of requests")
-        self.view = TableView(self.table, "Requests")
+        self.view = TableView(self.table, "Requests", hides_empty=True)
+        self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setSelectionMode(TableView.SelectionMode.SingleSelection)
-        self._empty = label("", "muted", 1.0, is_wrapped=True)
-        self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.start = push_button("Start Local Server", kind="primary")
+        self.command = label()
+        self.command.setFont(fixed_font(self.command.font(), 0.93))
+        self.command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        copy = copy_button("Copy the command", self.command.text)
+        self._example = QFrame()
+        self._example.setObjectName("card")
+        top = Qt.AlignmentFlag.AlignTop
+        row(self.command, (copy, 0, top), spacing=8, margins=(16, 12, 8, 12), on=self._example)
+        self.empty = EmptyState(self._example, self.start)
+        self._advice, self._is_off = "", False
         self._status = label("", "faint", 0.92)
         self._lay_out()
         self._connect_signals()
@@ -288,16 +314,10 @@ class RequestLogPanel(QWidget):
 
     def _lay_out(self) -> None:
         buttons = (self.dialects, self.errors_only, self.pause, self.export, self.clear)
-        holder = QWidget()
-        self._pages = QStackedLayout(holder)
-        self._pages.setStackingMode(QStackedLayout.StackingMode.StackAll)
-        self._pages.addWidget(self.view)
-        self._pages.addWidget(self._empty)
-        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self._empty.setContentsMargins(40, 0, 40, 0)
         column(
             row((self.search, 1), *buttons, spacing=8),
-            (holder, 1),
+            (self.view, 1),
+            (self.empty, 1),
             self._status,
             spacing=8,
             on=self,
@@ -389,17 +409,22 @@ class RequestLogPanel(QWidget):
 
     # -- look ------------------------------------------------------------------------------
 
+    def show_next_step(self, advice: str, command: str = "", *, is_off: bool = False) -> None:
+        """Show in the empty list how its first request comes about."""
+        self._advice, self._is_off = advice, is_off
+        self.command.setText(command)
+        self._refresh()
+
     def _refresh(self) -> None:
         shown, kept = self.table.rowCount(), len(self._log)
-        self._empty.setVisible(not shown)
-        self._pages.setCurrentWidget(self.view if shown else self._empty)
-        if kept and not shown:
-            self._empty.setText("No request matches the filter.")
+        self.view.setVisible(bool(shown))
+        self.empty.setVisible(not shown)
+        if kept:
+            self.empty.show_text("No Matching Requests", "")
         else:
-            self._empty.setText(
-                "No requests yet.\n\nPoint a program at the server’s address: each of its "
-                "requests appears here, with why its answer stopped."
-            )
+            self.empty.show_text("No Requests Yet", self._advice)
+        self._example.setVisible(not kept and bool(self.command.text()))
+        self.start.setVisible(not kept and self._is_off)
         text = counted(kept, "request")
         if self.table.is_filtered:
             text = f"{shown:,} of {text}"

@@ -332,6 +332,17 @@ def as_curl(entry: RequestEntry, url: str) -> str:
     return " \\\n  ".join(parts)
 
 
+def example_curl(url: str, needs_key: bool) -> str:
+    """Return a command for a shell that sends a first request."""
+    keys = (("Authorization", ""),) if needs_key else ()
+    body = RequestBody('{"messages": [{"role": "user", "content": "Hello"}]}')
+    headers = (("Content-Type", "application/json"), *keys)
+    entry = RequestEntry(
+        "", 0, "", "", "POST", "/v1/chat/completions", headers=headers, request_body=body
+    )
+    return as_curl(entry, url)
+
+
 def as_jsonl(entries: Iterable[RequestEntry]) -> str:
     """Return one line of JSON for each entry."""
     return "".join(

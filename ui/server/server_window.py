@@ -43,11 +43,16 @@ from ui.server.requests import (
     RequestEntry,
     as_curl,
     error_message,
+    example_curl,
     readable,
 )
 from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
 _REACH_PX = 760  # the width of a window that says who reaches the server
+_BESIDE_PX = 1_400  # the width from which a request is shown beside the list
+_ADVICE = (
+    "While the server is on, requests of other apps appear here, with why each answer stopped."
+)
 _CUT_BODY = "Not available: the request’s body was not kept whole"
 _NO_PICTURES = "Not available: the pictures of the request were not kept"
 _RUNNING = "Not available while the request is being answered"
@@ -77,6 +82,8 @@ class RequestDetail(QFrame):
         self.response_body = _MessageView("response")
         self.tabs = QTabWidget()
         self.tabs.setDocumentMode(True)
+        for part in (self.tabs, self.tabs.tabBar()):
+            part.setProperty("kind", "flush")
         self.tabs.setAccessibleName("Parts of the request")
         self.tabs.addTab(_scrolled(self.facts), "Overview")
         self.tabs.addTab(self.request_body, "Request")
@@ -87,9 +94,9 @@ class RequestDetail(QFrame):
                 *self._buttons,
                 self.close_button,
                 spacing=6,
-                margins=(14, 8, 8, 0),
+                margins=(16, 8, 8, 0),
             ),
-            (self.tabs, 1),
+            (row(self.tabs, margins=(16, 0, 1, 0)), 1),
             spacing=4,
             margins=(1, 1, 1, 1),
             on=self,
@@ -202,7 +209,7 @@ class _MessageView(QWidget):
         self.note = label("", "faint", 0.92)
         column(
             (self.text, 1),
-            row(self.note, STRETCH, self._copy, margins=(12, 0, 8, 4)),
+            row(self.note, STRETCH, self._copy, margins=(0, 0, 8, 4)),
             spacing=2,
             on=self,
         )
@@ -238,7 +245,7 @@ def _status_text(status: int) -> str:
 
 
 def _scrolled(widget: QWidget) -> QScrollArea:
-    return scrolling(column(widget, STRETCH, margins=(14, 12, 14, 12)), "Overview of the request")
+    return scrolling(column(widget, STRETCH, margins=(0, 12, 14, 12)), "Overview of the request")
 
 
 class ServerWindow(OwnWindow):
@@ -267,8 +274,11 @@ class ServerWindow(OwnWindow):
         self._refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Leave out who reaches the server where that would be cut."""
+        """Leave out who reaches the server where that would be cut; use a wide window's width."""
         super().resizeEvent(event)
+        sides = Qt.Orientation
+        is_wide = self.width() >= _BESIDE_PX
+        self._splitter.setOrientation(sides.Horizontal if is_wide else sides.Vertical)
         self._reach.setVisible(self.address.isVisibleTo(self) and self.width() >= _REACH_PX)
 
     async def finish(self) -> None:
@@ -300,7 +310,7 @@ class ServerWindow(OwnWindow):
         bar = QFrame()
         bar.setObjectName("chat_header")
         bar.setLayout(head)
-        right = QSplitter(Qt.Orientation.Vertical)
+        right = self._splitter = QSplitter(Qt.Orientation.Vertical)
         right.setHandleWidth(10)
         right.setChildrenCollapsible(False)
         right.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
@@ -308,7 +318,7 @@ class ServerWindow(OwnWindow):
         bar.setFixedHeight(HEAD_PX)
         # Some rows of the list, and some lines of a request.
         right.setMinimumHeight(330)
-        self.other_port = push_button("", "Use a free port")
+        self.other_port = push_button("", "Use a free port", kind="primary")
         self.other_port.hide()
         self.other_port.clicked.connect(self._use_other_port)
         notice = row((self.notice, 1), self.other_port, spacing=12)
@@ -328,6 +338,7 @@ class ServerWindow(OwnWindow):
         server.switch.changed.connect(self._refresh)
         server.preferences.changed.connect(self._refresh)
         server.preferences.keeping_failed.connect(self._show_problem)
+        self.log.start.clicked.connect(lambda: server.switch.turn(True))
         self.log.entry_chosen.connect(self._show_entry)
         self.log.entry_changed.connect(self._follow_entry)
         self.log.export_failed.connect(self._show_problem)
@@ -384,11 +395,17 @@ class ServerWindow(OwnWindow):
         self.copy.setVisible(is_on)
         self._reach.setVisible(is_on and self.width() >= _REACH_PX)
         self._show_problem(switch.message)
+        preferences = self._server.preferences.now.server
+        if is_on:
+            needs_key = preferences.is_on_network or preferences.is_key_required
+            command = example_curl(switch.url, needs_key)
+            self.log.show_next_step("Point an app at the address above, or try it:", command)
+        else:
+            is_off = switch.stage == "off"
+            self.log.show_next_step(_ADVICE if is_off else "", is_off=is_off)
         self.other_port.setVisible(switch.is_port_taken)
         if switch.is_port_taken:
-            self.other_port.setText(
-                f"Use Port {free_port(self._server.preferences.now.server.port)}"
-            )
+            self.other_port.setText(f"Use Port {free_port(preferences.port)}")
 
     def _use_other_port(self) -> None:
         self._server.start_at(int(self.other_port.text().rpartition(" ")[2]))

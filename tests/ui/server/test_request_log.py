@@ -23,6 +23,7 @@ from ui.server.requests import (
     as_curl,
     as_jsonl,
     error_message,
+    example_curl,
 )
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
@@ -256,21 +257,30 @@ def shown_columns(panel: RequestLogPanel) -> list[RequestColumn]:
     return [column for column in RequestColumn if not panel.view.isColumnHidden(column)]
 
 
+def filled_panel(qtbot: QtBot) -> RequestLogPanel:
+    """Return a wide log with a request that has a value for each column."""
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.resize(1_600, 400)
+    panel.show()
+    log.take([began(1), ended(began(1))])
+    panel.table.refresh()
+    qtbot.waitUntil(lambda: panel.view.viewport().width() > 1_400)
+    return panel
+
+
 def test_columns_are_chosen_at_the_heads_and_kept_for_each_table(
     theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(theme, "columns", ())
     theme.choose_columns("Runs", ["When"])
-    panel = RequestLogPanel(RequestLog())
-    qtbot.addWidget(panel)
-    panel.show()
+    panel = filled_panel(qtbot)
     column_entries(panel)["Client"].trigger()
     wanted = [column for column in RequestColumn if column is not RequestColumn.CLIENT]
     assert shown_columns(panel) == wanted
     assert ("Runs", "When") in theme.columns
-    later = RequestLogPanel(RequestLog())
-    qtbot.addWidget(later)
-    later.show()
+    later = filled_panel(qtbot)
     assert shown_columns(later) == wanted
     column_entries(later)["All Columns"].trigger()
     assert shown_columns(later) == list(RequestColumn)
@@ -319,17 +329,49 @@ def test_tooltip_of_a_cell_shows_markup_of_a_client_as_text(qapp: QApplication) 
     table.set_shown(False)
 
 
-def test_free_width_goes_to_a_text_and_not_before_the_last_number(
-    theme: Theme, qtbot: QtBot
-) -> None:
-    panel = RequestLogPanel(RequestLog())
-    qtbot.addWidget(panel)
-    panel.show()
+def test_request_columns_fit_the_width(theme: Theme, qtbot: QtBot) -> None:
+    panel = filled_panel(qtbot)
     view, widths = panel.view, list[list[int]]()
-    for width in (1_400, 1_700, 700):
+    for width in (1_700, 1_400, 950):
         panel.resize(width, 400)
         QApplication.processEvents()
         widths.append([view.columnWidth(column) for column in RequestColumn])
-        assert sum(widths[-1]) == view.viewport().width() or width == 700
-    grown = [column for column in RequestColumn if len({each[column] for each in widths}) > 1]
-    assert grown == [RequestColumn.MODEL]
+        assert sum(widths[-1]) <= view.viewport().width()
+        assert not view.horizontalScrollBar().maximum()
+    grown = [column for column in RequestColumn if widths[0][column] > widths[1][column]]
+    assert grown == [RequestColumn.MODEL]  # free width is not before the last number
+
+
+def test_request_column_appears_with_its_first_value(theme: Theme, qtbot: QtBot) -> None:
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.show()
+    panel.resize(1_400, 400)
+    log.take([began(1)])
+    panel.table.refresh()
+    assert panel.view.isColumnHidden(RequestColumn.MODEL)
+    log.take([ended(began(1))])
+    panel.table.refresh()
+    assert not panel.view.isColumnHidden(RequestColumn.MODEL)
+
+
+def test_empty_request_log_offers_the_next_step(theme: Theme, qtbot: QtBot) -> None:
+    log = RequestLog()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.show()
+    panel.show_next_step("Turn it on.", is_off=True)
+    assert panel.start.isVisible()
+    assert not panel.command.isVisible()
+    panel.show_next_step("Try it:", example_curl("http://127.0.0.1:1", needs_key=True))
+    assert not panel.start.isVisible()
+    assert shlex.split(panel.command.text().replace("\\\n", ""))[:2] == [
+        "curl",
+        "http://127.0.0.1:1/v1/chat/completions",
+    ]
+    assert "Authorization: Bearer $" in panel.command.text()
+    log.take([began(1)])
+    panel.table.refresh()
+    assert panel.view.isVisible()
+    assert not panel.command.isVisible()
