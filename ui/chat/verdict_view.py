@@ -73,6 +73,8 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
         stops = counted(len(run.stops), "stop") if run.stops else "no stops"
         return icon, tone, sentence, " · ".join((*chars, stops))
     finished = run.finished
+    if finished is not None and run.state == "interrupted":  # by quitting
+        return icon, tone, verdict.text.label, detail
     if finished is None or finished.stop.kind not in _SHORT:
         return icon, tone, sentence, detail
     stop, details = finished.stop, finished.details

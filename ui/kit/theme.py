@@ -301,7 +301,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #stop_card > QLineEdit[invalid="true"] { border: 1px solid $fault; }
 #stop_table {
     background: transparent; border: 1px solid transparent; border-radius: 8px;
-    gridline-color: transparent; selection-background-color: $accent_soft;
+    gridline-color: transparent; selection-background-color: transparent;
     selection-color: $text; padding: 2px;
 }
 #stop_table::item { border: none; padding: 0 4px; background: transparent; }

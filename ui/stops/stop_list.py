@@ -52,6 +52,7 @@ class StopListModel(QAbstractTableModel):
 
     remarks_changed = Signal()
     edited = Signal()
+    removed = Signal(str)  # in words
     row_changed = Signal(int)  # row, -1 for none
     refused = Signal(str)  # reason in words
     mode_changed = Signal(bool)  # whether escapes are read
@@ -170,7 +171,11 @@ class StopListModel(QAbstractTableModel):
         removed = set(rows)
         after = [entry for row, entry in enumerate(self._entries) if row not in removed]
         if len(after) < len(self._entries):
-            self._push("Remove", after, min(min(removed), len(after) - 1))
+            what = counted(len(removed), "stop")
+            if len(removed) == 1:
+                what = quoted(self._entries[rows[0]].stop.text, 16)
+            self._push(f"Remove {what}", after, min(min(removed), len(after) - 1))
+            self.removed.emit(f"Removed {what}")
 
     def replace_all(self, entries: Sequence[StopEntry], what: str) -> None:
         if list(entries) != self._entries and self._accepts(list(entries)):

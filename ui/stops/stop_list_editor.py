@@ -9,7 +9,9 @@ from PySide6.QtCore import (
     QItemSelectionModel,
     QModelIndex,
     QPoint,
+    QPointF,
     QRect,
+    QRectF,
     QSize,
     Qt,
     Signal,
@@ -19,16 +21,18 @@ from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
     QFontMetrics,
+    QFontMetricsF,
     QKeyEvent,
     QKeySequence,
     QMouseEvent,
     QPainter,
+    QPainterPath,
     QPalette,
     QResizeEvent,
+    QTextLayout,
 )
 from PySide6.QtWidgets import (
     QAbstractItemView,
-    QCheckBox,
     QFrame,
     QHeaderView,
     QLineEdit,
@@ -62,6 +66,8 @@ from ui.stops.stop_rows import ENDED_ANSWER, SCOPE_LABELS, StopColumn
 _ROW_PX = 32
 _ICON_PX, _PAD_PX = 16, 3
 _EDGES_PX = {StopColumn.ENABLED: 30, StopColumn.REMARK: 34}
+_TEXT_PX = 7  # the style's margin of a cell and the padding of the sheet
+_SIGNS = "⏎⇥"  # small in most fonts
 _MAX_ROWS = 7  # more scroll
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
@@ -85,6 +91,7 @@ class StopDelegate(QStyledItemDelegate):
             font = fixed_font(self._table.font(), 1.0)
             font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, 0.8)  # signs would touch
             option.font = font
+            option.text = ""  # ``_draw_sequence`` draws it
             color = colors.text if is_on else colors.hint
             option.rect.setRight(option.rect.right() - self._note_px(index))
         elif kind is StopColumn.REMARK:
@@ -106,16 +113,28 @@ class StopDelegate(QStyledItemDelegate):
         whole, has_fired = QRect(option.rect), _has_fired(index)
         is_selected = bool(option.state & QStyle.StateFlag.State_Selected)
         colors = current_theme().colors
-        if has_fired or is_selected:
-            painter.fillRect(whole, QColor(colors.match_soft if has_fired else colors.hover))
+        if has_fired or (is_selected and self._table.hasFocus()):
+            painter.save()
+            painter.setClipRect(whole)
+            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.match_soft if has_fired else colors.hover))
+            ground = QRect(0, whole.top(), self._table.viewport().width(), whole.height())
+            painter.drawRoundedRect(ground, 6, 6)
+            painter.restore()
         option.state &= ~(QStyle.StateFlag.State_Selected | QStyle.StateFlag.State_HasFocus)
         option.rect = whole.adjusted(0, 0, 0, _ROW_PX - whole.height())
         super().paint(painter, option, index)
+        if index.column() == StopColumn.SEQUENCE:
+            self.initStyleOption(option, index)
+            _draw_sequence(painter, option, str(index.data()))
+            option.rect = whole.adjusted(0, 0, 0, _ROW_PX - whole.height())
         if index.column() == StopColumn.SEQUENCE and (note := _note(index)):
             painter.setFont(self._table.font())
             painter.setPen(QColor(colors.match if has_fired else colors.muted))
             right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-            painter.drawText(option.rect.adjusted(0, 0, -4, 0), right, note)
+            is_last = self._table.isColumnHidden(StopColumn.REMARK)
+            painter.drawText(option.rect.adjusted(0, 0, -8 if is_last else -4, 0), right, note)
         if text := self._table.remarks_of(index.row()):
             row, top = index.row(), whole.top()
             painter.save()
@@ -165,6 +184,39 @@ class StopDelegate(QStyledItemDelegate):
         elif index.column() == StopColumn.REMARK:
             self.menu_requested.emit(index.model().index(index.row(), StopColumn.REMARK))
         return index.column() in (StopColumn.ENABLED, StopColumn.REMARK)
+
+
+def _draw_sequence(painter: QPainter, option: QStyleOptionViewItem, text: str) -> None:
+    """Draw a sequence, its signs of white space as high as its capitals."""
+    font = QFont(option.font)
+    metrics = QFontMetricsF(font)
+    area = QRectF(option.rect).adjusted(_TEXT_PX, 0, -_TEXT_PX, 0)
+    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, area.width())
+    layout, formats = QTextLayout(shown, font), []
+    for place, sign in enumerate(shown):
+        if sign in _SIGNS:
+            larger, outline = QFont(font), QPainterPath()
+            outline.addText(QPointF(), font, sign)
+            bounds = outline.boundingRect()
+            scale = min(max(1.0, metrics.capHeight() / max(1.0, bounds.height())), 2.0)
+            larger.setPointSizeF(font.pointSizeF() * scale)
+            found = QTextLayout.FormatRange()
+            found.start, found.length = place, 1
+            found.format.setFont(larger)
+            found.format.setBaselineOffset(100 * bounds.bottom() / metrics.height())
+            formats.append(found)
+    layout.setFormats(formats)
+    layout.beginLayout()
+    line = layout.createLine()
+    layout.endLayout()
+    if not line.isValid():
+        return
+    top = area.center().y() + metrics.capHeight() / 2 - line.ascent()
+    painter.save()
+    painter.setClipRect(option.rect)
+    painter.setPen(option.palette.color(QPalette.ColorRole.Text))
+    layout.draw(painter, QPointF(area.left(), top))
+    painter.restore()
 
 
 def _cell(index: Index, column: StopColumn) -> str:
@@ -245,6 +297,9 @@ class StopTable(QTableView):
             heights.append(_ROW_PX + self.remark_area(number, 0).height() + fix_px)
             if self.rowHeight(number) != heights[-1]:
                 self.setRowHeight(number, heights[-1])
+        assert model is None or isinstance(model, StopListModel)
+        has_remarks = model is not None and any(map(model.remarks_on, range(len(heights))))
+        self.setColumnHidden(StopColumn.REMARK, not has_remarks)
         self.setFixedHeight(sum(heights[:_MAX_ROWS]) + 2 * _PAD_PX)
 
     def remarks_of(self, row: int) -> str:
@@ -438,7 +493,6 @@ class StopListEditor(QWidget):
         self.input.setPlaceholderText("Add a stop…")
         self.input.setFont(fixed_font(self.input.font(), 1.0))
         self.add = IconButton("plus", "Add the stop sequence")
-        self.add.hide()
         self.message = label("", "fault", 0.93, is_wrapped=True)
         self.message.hide()
         self.apply_bar = QFrame()
@@ -452,11 +506,18 @@ class StopListEditor(QWidget):
         )
         self.more = IconButton("more", "More actions for the stop list")
         self.undo_bar = UndoBar()
+        inner = self.undo_bar.layout()
+        assert inner is not None
+        inner.setContentsMargins(0, 0, 0, 0)  # as wide as the card
         self.menu = StopListMenu(self, lists, self.undo_bar)
         fill_menu(self.menu, [None, Submenu("Selected Stop", self.table.entries)])
         self.more.setMenu(self.menu)
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.with_escapes = QCheckBox(r"\n")
+        self.with_escapes = QToolButton()
+        self.with_escapes.setProperty("kind", "code")
+        self.with_escapes.setCheckable(True)
+        self.with_escapes.setText(r"\n")
+        self.with_escapes.setFont(fixed_font(self.with_escapes.font(), 1.0))
         self.with_escapes.setAccessibleName(r"\n means a new line")
         self.with_escapes.setToolTip(r"\n means a new line, \t a tab, \\ a backslash")
         self._rule = QFrame()
@@ -474,6 +535,8 @@ class StopListEditor(QWidget):
             (model.edited, self._refresh),
             (model.edited, self._hide_refusal),
             (model.row_changed, self._select),
+            (model.undo_stack.indexChanged, self.undo_bar.hide),
+            (model.removed, self._offer_undo),
             (model.refused, self._show_refusal),
             (model.mode_changed, self.with_escapes.setChecked),
         )
@@ -481,6 +544,7 @@ class StopListEditor(QWidget):
         self.input.setText(model.pending_input)
         self.with_escapes.setChecked(model.with_escapes)
         self._hide_refusal()
+        self.undo_bar.hide()
         self._refresh()
 
     # -- building --------------------------------------------------------------------------
@@ -490,8 +554,8 @@ class StopListEditor(QWidget):
         row((text, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
         card = QFrame()
         card.setObjectName("stop_card")
-        parts = (self.input, 1), self.add, self.with_escapes, self.more
-        field = row(*parts, spacing=2, margins=(4, 2, 4, 2))
+        options = row(self.with_escapes, self.more, spacing=2)
+        field = row(self.add, (self.input, 1), options, spacing=0, margins=(5, 3, 5, 3))
         column(self.table, self._rule, field, spacing=0, margins=1, on=card)
         column(
             card,
@@ -517,17 +581,20 @@ class StopListEditor(QWidget):
     # -- intents ---------------------------------------------------------------------------
 
     def add_typed(self) -> None:
-        """Add the text of the field."""
-        if self._model.add(self.input.text()):
+        """Add the text of the field, which gets the keyboard."""
+        self.input.setFocus()
+        if self.input.text() and self._model.add(self.input.text()):
             self.input.setText("")  # unlike clear(), no typing is left to undo before the stop
 
     def _keep_typed(self, typed: str) -> None:
         self._model.pending_input = typed
-        self.add.setVisible(bool(typed))
 
     def _remove(self) -> None:
         if (selected := self._selected) >= 0:
             self._model.remove([selected])
+
+    def _offer_undo(self, text: str) -> None:
+        self.undo_bar.offer(text, self._model.undo_stack.undo)
 
     def _move(self, by: int) -> None:
         if (selected := self._selected) >= 0:

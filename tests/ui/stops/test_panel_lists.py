@@ -4,6 +4,7 @@ from PySide6.QtGui import QAction
 
 from ui.records.stop_entries import StopEntry
 from ui.stops.stop_lists import DEFAULT_LIST, named_list
+from ui.stops.stop_rows import StopColumn
 from ui.window.main_window import MainWindow
 
 END = (StopEntry.of("END"),)
@@ -53,3 +54,27 @@ async def test_panel_names_a_saved_list_and_the_list_of_the_model(window: MainWi
     workspace.stop_lists.keep(named_list("Agents"), None)
     assert not panel.source.isVisible()
     assert workspace.stop_lists.get(DEFAULT_LIST) is None
+
+
+async def test_removed_stop_is_offered_back_until_the_next_change(window: MainWindow) -> None:
+    stops, editor = window.workspace.current.stops, window.stop_panel.editor
+    window.stop_panel.show()
+    stops.replace_all([StopEntry.of("one"), StopEntry.of("two")], "")
+    editor.table.setCurrentIndex(stops.index(0, 1))
+    editor.table.remove_requested.emit()
+    assert editor.undo_bar.message.text() == "Removed “one”"
+    editor.undo_bar.button.click()
+    assert [entry.stop.text for entry in stops.entries()] == ["one", "two"]
+    stops.remove([1])
+    assert editor.undo_bar.isVisible()
+    stops.add_sequence("three")
+    assert not editor.undo_bar.isVisible()
+
+
+async def test_row_without_remarks_leaves_no_empty_column(window: MainWindow) -> None:
+    stops, table = window.workspace.current.stops, window.stop_panel.editor.table
+    window.stop_panel.show()
+    stops.replace_all([StopEntry.of("one")], "")
+    assert table.isColumnHidden(StopColumn.REMARK)
+    stops.add_sequence(" two")
+    assert not table.isColumnHidden(StopColumn.REMARK)
