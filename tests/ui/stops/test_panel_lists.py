@@ -66,9 +66,9 @@ async def test_removed_stop_is_offered_back_until_the_next_change(window: MainWi
     editor.undo_bar.button.click()
     assert [entry.stop.text for entry in stops.entries()] == ["one", "two"]
     stops.remove([1])
-    assert editor.undo_bar.isVisible()
+    assert not editor.undo_bar.isHidden()
     stops.add_sequence("three")
-    assert not editor.undo_bar.isVisible()
+    assert editor.undo_bar.isHidden()
 
 
 async def test_row_without_remarks_leaves_no_empty_column(window: MainWindow) -> None:
