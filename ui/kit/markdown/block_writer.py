@@ -1,8 +1,9 @@
 """Writes blocks of Markdown into a document: paragraphs, lists, code and tables."""
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 
 from markdown_it.token import Token
 from PySide6.QtCore import Qt
@@ -53,7 +54,7 @@ _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
 _DRAWN = ("image", "math_inline", "math_inline_double")
 # A table scrolls sideways where a column has less width and would have to wrap, or has less than
-# its longest word up to twice this width.
+# its longest word up to twice this width. Its columns then have up to twice this width.
 _COLUMN_EM = 8
 _CELL_PX = 7
 
@@ -191,13 +192,16 @@ class BlockWriter:
     # -- quotes ----------------------------------------------------------------------------
 
     def open_quote(self) -> None:
-        """Begin a quote."""
+        """Begin a quote, whose text is dimmer."""
+        self.inline.color = self.style.colors.muted
         self.indent_px += self.style.px(_QUOTE_PX)
         self._quotes.append((-1, self.indent_px))
 
     def close_quote(self) -> None:
         """End a quote, and note where its bar is painted."""
         start, left = self._quotes.pop()
+        if not self._quotes:
+            self.inline.color = self.style.colors.text
         self.indent_px -= self.style.px(_QUOTE_PX)
         if start < 0:  # the quote is empty
             self.begin(9)
@@ -310,29 +314,46 @@ def write_table(blocks: BlockWriter, rows: list[Row], pictures: Pictures) -> Non
     form = _table_format(blocks, top_px)
     table: QTextTable = blocks.cursor.insertTable(len(rows), len(rows[0]), form)
     for number, row in enumerate(rows):
+        cells, bases_px, has_formulas = [], [], False
         for column, (cell, text) in enumerate(row):
-            _write_cell(blocks.style, table.cellAt(number, column), cell, text, pictures)
+            cells.append(table.cellAt(number, column))
+            inline = InlineWriter(
+                cells[-1].firstCursorPosition(),
+                blocks.style,
+                pictures,
+                color=blocks.inline.color,
+                has_large_formulas=True,
+            )
+            bases_px.append(_write_cell(blocks.style, cells[-1], inline, cell, text))
+            has_formulas |= inline.ascent_px > 0
+        if has_formulas:
+            _align_row(cells, bases_px)
     blocks.cursor.movePosition(blocks.cursor.MoveOperation.End)
     blocks.flatten()
     blocks.state.is_after_code, blocks.state.is_after_table = False, True
     start, end = table.firstPosition(), table.lastPosition()
     blocks.note_position(start)
     blocks.note_position(end)
-    widths = tuple(_column_px(blocks.style, column) for column in zip(*rows, strict=True))
+    columns = list(zip(*rows, strict=True))
+    least_px = sum(_column_px(blocks.style, column, _COLUMN_EM) for column in columns)
+    widths = tuple(_column_px(blocks.style, column, 2 * _COLUMN_EM) for column in columns)
+    table_px, left_px = sum(widths), blocks.indent_px
     blocks.decorations.append(
-        Decoration("table", start, end, blocks.indent_px, width_px=sum(widths), columns_px=widths)
+        Decoration(
+            "table", start, end, left_px, width_px=table_px, least_px=least_px, columns_px=widths
+        )
     )
 
 
-def _column_px(style: MarkdownStyle, cells: Iterable[tuple[Token, Token]]) -> float:
-    """Return the least width of a column; cells of equal rows, their marks included."""
+def _column_px(style: MarkdownStyle, cells: Iterable[tuple[Token, Token]], max_em: float) -> float:
+    """Return the width of a column whose text wraps at a width; words wrap at a larger one."""
     bold = QFont(style.font)
     bold.setWeight(QFont.Weight.DemiBold)
     metrics, em = QFontMetricsF(bold), style.em
     texts = [text.content for _, text in cells]
     whole = max(map(metrics.horizontalAdvance, texts))
     word = max((metrics.horizontalAdvance(w) for text in texts for w in text.split()), default=0)
-    text_px = max(min(whole, _COLUMN_EM * em), min(word, 2 * _COLUMN_EM * em))
+    text_px = max(min(whole, max_em * em), min(word, 2 * _COLUMN_EM * em))
     return text_px + 2 * style.px(_CELL_PX) + 2
 
 
@@ -352,32 +373,52 @@ def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
     return form
 
 
+def _align_row(cells: Sequence[QTextTableCell], bases_px: Sequence[float]) -> None:
+    """Give the first lines of a row's cells one base line."""
+    for cell, base_px in zip(cells, bases_px, strict=True):
+        look = cell.format().toTableCellFormat()
+        look.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignTop)
+        look.setTopPadding(look.topPadding() + max(bases_px) - base_px)
+        cell.setFormat(look)
+
+
 def _write_cell(
-    style: MarkdownStyle, table_cell: QTextTableCell, cell: Token, text: Token, pictures: Pictures
-) -> None:
-    cursor = table_cell.firstCursorPosition()
+    style: MarkdownStyle,
+    table_cell: QTextTableCell,
+    inline: InlineWriter,
+    cell: Token,
+    text: Token,
+) -> float:
+    """Write a cell; return how far below its top the base line of its first line is."""
+    cursor, metrics = table_cell.firstCursorPosition(), QFontMetricsF(style.font)
     block = QTextBlockFormat()
     alignment = _ALIGNMENTS.get(str(cell.attrGet("style")))
     if alignment is not None:
         block.setAlignment(alignment)
-    kinds = QTextBlockFormat.LineHeightTypes
-    if any(child.type in _DRAWN for child in text.children or ()):
-        block.setLineHeight(120, kinds.ProportionalHeight.value)
-    else:  # the letters of another font, as of emoji, do not move the base line
-        block.setLineHeight(1.2 * QFontMetricsF(style.font).lineSpacing(), kinds.FixedHeight.value)
-    inline = InlineWriter(cursor, style, pictures, has_large_formulas=True)
+    above_px = 0.0
+    if not any(child.type in _DRAWN for child in text.children or ()):
+        # The letters of another font, as of emoji, do not move the base line.
+        line_px = 1.2 * metrics.lineSpacing()
+        block.setLineHeight(line_px, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        above_px = line_px - ceil(metrics.height())
     form = inline.plain()
     if cell.type == "th_open":
         form.setFontWeight(QFont.Weight.DemiBold)
     cursor.setBlockFormat(block)
     cursor.setBlockCharFormat(form)
-    look = table_cell.format()  # Qt keeps it in the block's format of characters
+    look = table_cell.format().toTableCellFormat()  # Qt keeps it in the block's format
     if cell.type == "th_open":
         look.setBackground(QBrush(QColor(style.colors.code)))
     else:
         look.setVerticalAlignment(QTextCharFormat.VerticalAlignment.AlignMiddle)
+    # Qt puts all that a fixed height has more than the letters above them.
+    look.setTopPadding(style.px(_CELL_PX) - above_px / 2)
+    look.setBottomPadding(style.px(_CELL_PX) + above_px / 2)
     table_cell.setFormat(look)
     inline.write(text, form)
+    has_text = bool(cursor.block().text().strip("\ufffc ")) or not inline.ascent_px
+    line_ascent_px = max(inline.ascent_px, metrics.ascent() if has_text else 0.0)
+    return look.topPadding() + above_px + line_ascent_px
 
 
 def table_rows(tokens: list[Token]) -> list[Row]:

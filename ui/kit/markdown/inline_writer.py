@@ -4,6 +4,7 @@ from markdown_it.token import Token
 from PySide6.QtCore import QUrl
 from PySide6.QtGui import QBrush, QColor, QFont, QTextCharFormat, QTextCursor, QTextFormat
 
+from ui.kit.icons import svg
 from ui.kit.labels import plain_tooltip
 from ui.kit.markdown.parser import formula_source
 from ui.kit.markdown.pictures import Drawn, Pictures, formula, picture
@@ -14,7 +15,6 @@ REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
 PICTURE_PREFIX = "#picture-"
 LINE_SEPARATOR = "\u2028"
-ARROWS = {False: "▸", True: "▾"}
 # The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 TAG_PROPERTY = QTextFormat.Property.UserProperty.value + 2
@@ -29,7 +29,12 @@ MEASURE_PROPERTY = QTextFormat.Property.UserProperty.value + 7
 
 
 class InlineWriter:
-    """Inserts formatted text at a cursor."""
+    """Inserts formatted text at a cursor.
+
+    Attributes:
+        color: The color of plain text and formulas.
+        ascent_px: The height of the highest formula above the base line.
+    """
 
     def __init__(
         self,
@@ -38,6 +43,7 @@ class InlineWriter:
         pictures: Pictures,
         available_px: float = 0.0,
         *,
+        color: str = "",
         has_large_formulas: bool = False,
     ) -> None:
         self._cursor = cursor
@@ -45,10 +51,14 @@ class InlineWriter:
         self._pictures = pictures
         self._available_px = available_px
         self._has_large_formulas = has_large_formulas
+        self.color = color or style.colors.text
+        self.ascent_px = 0.0
 
     def plain(self) -> QTextCharFormat:
         """Return the format of plain text."""
-        return QTextCharFormat(self._style.plain)
+        form = QTextCharFormat(self._style.plain)
+        form.setForeground(QBrush(QColor(self.color)))
+        return form
 
     def write(self, token: Token, form: QTextCharFormat) -> None:
         """Write the text of a block: emphasis, code, links, formulas, line breaks."""
@@ -217,13 +227,16 @@ class InlineWriter:
     def write_summary(self, token: Token, number: int, *, is_open: bool) -> None:
         """Write the summary of a fold: a link that shows and hides its content."""
         form = self.plain()
-        form.setAnchor(True)
-        form.setAnchorHref(f"{FOLD_PREFIX}{number}")
-        form.setToolTip("Show or hide")
-        form.setFontWeight(QFont.Weight.DemiBold)
-        arrow = QTextCharFormat(form)
+        name, side_px = "chevron-down" if is_open else "chevron-right", self._style.em
+        icon = svg(name, self._style.colors.muted)
+        drawn = Drawn(side_px, side_px, descent_px=side_px * 0.2, svg=icon)
+        arrow = self._pictures.format(f"fold:{name}", drawn, self._style.font, side_px)
         arrow.setProperty(SOURCE_PROPERTY, "")
-        self._cursor.insertText(ARROWS[is_open], arrow)
+        for link in (form, arrow):
+            link.setAnchor(True)
+            link.setAnchorHref(f"{FOLD_PREFIX}{number}")
+            link.setToolTip("Show or hide")
+        self._cursor.insertImage(arrow)
         self._cursor.insertText("\u00a0", form)
         self.write(token, form)
 
@@ -231,12 +244,12 @@ class InlineWriter:
         """Show a formula as a picture, or as its source; it is always copied as its source."""
         source = formula_source(token)
         points = self._style.font.pointSizeF() * 1.12  # small signs are legible
-        color = self._style.colors.text
-        drawn = formula(token.content.strip(), points, color, is_display=is_display)
+        drawn = formula(token.content.strip(), points, self.color, is_display=is_display)
         if drawn is None:
             self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
             return 0
-        self._insert(drawn, f"formula:{is_display}:{source}", source, source)
+        self.ascent_px = max(self.ascent_px, drawn.height_px - drawn.descent_px)
+        self._insert(drawn, f"formula:{is_display}:{self.color}:{source}", source, source)
         return drawn.width_px
 
     def _insert(self, drawn: Drawn, name: str, source: str, accessible_name: str) -> None:

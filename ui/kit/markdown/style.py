@@ -1,6 +1,7 @@
 """The look of Markdown: fonts, colors, code highlighting, formulas and decorations."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 Runs = tuple[tuple[str, str], ...]
 
 _NUMBER = "999"
+_DIGITS = re.compile(r"_[0-9a-fA-F_]*[0-9a-fA-Fn]?")
 
 
 def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
@@ -41,7 +43,7 @@ def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
     code += "\n"  # some lexers color a comment only up to a newline
     runs: list[tuple[str, str]] = [(code, colors.text)]
     if lexer is not None:
-        lexed = [(text, getattr(colors, _role_of(kind))) for kind, text in lexer.get_tokens(code)]
+        lexed = [(text, getattr(colors, role)) for text, role in _roles(lexer, code)]
         # Some lexers change the text that they read.
         runs = lexed if "".join(text for text, _ in lexed) == code else runs
     lines: list[list[tuple[str, str]]] = [[]]
@@ -52,6 +54,18 @@ def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
             if line:
                 lines[-1].append((line, color))
     return [tuple(line) for line in lines[:-1]]
+
+
+def _roles(lexer: "Lexer", code: str) -> Iterator[tuple[str, str]]:
+    """Yield the tokens of code with the names of their colors."""
+    before = ""
+    for kind, text in lexer.get_tokens(code):
+        role = _role_of(kind)
+        # Some lexers, as of JavaScript, end a number at its separator.
+        if before == "limit" and _DIGITS.fullmatch(text):
+            role = before
+        before = role
+        yield text, role
 
 
 @lru_cache(maxsize=64)
@@ -139,6 +153,7 @@ class Decoration:
     label: str = ""
     text: str = ""
     width_px: float = 0.0
+    least_px: float = 0.0  # of a table: with less, it scrolls at its whole width
     columns_px: tuple[float, ...] = ()
 
 

@@ -362,7 +362,7 @@ class MarkdownView(FlowText):
                 table = self._geometry.table(decoration)
                 form = table.format()
                 left = decoration.left_px - self._sideways.offset(decoration)
-                is_narrow = decoration.width_px > self.viewport().width() - decoration.left_px
+                is_narrow = self._is_wide(decoration)
                 # Qt's width of a table includes its margins.
                 fixed = QTextLength(QTextLength.Type.FixedLength, decoration.width_px + left)
                 width = fixed if is_narrow else QTextLength()
@@ -398,7 +398,8 @@ class MarkdownView(FlowText):
         return width - sum(self._insets_px(decoration))
 
     def _is_wide(self, decoration: Decoration) -> bool:
-        return decoration.width_px > self._available_px(decoration)
+        least_px = decoration.least_px or decoration.width_px
+        return least_px > self._available_px(decoration)
 
     def show_moved(self, decoration: Decoration) -> None:
         """Show a part that was scrolled sideways."""

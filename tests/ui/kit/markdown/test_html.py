@@ -6,7 +6,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRect, Qt, QUrl
-from PySide6.QtGui import QColor, QImage, QTextBlock
+from PySide6.QtGui import QColor, QFont, QImage, QTextBlock
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -103,6 +103,31 @@ def test_details_are_folded_and_opened_by_mouse_and_keyboard(
     assert visible(view) == folded
     assert view.height() == height
     assert view.link_targets() == []
+
+
+def test_summary_is_text_with_icon(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, DETAILS)
+    line = next(block for block in blocks(view) if "More" in block.text())
+    fragments = line.begin()
+    icon = fragments.fragment().charFormat()
+    fragments += 1
+    word = fragments.fragment().charFormat()
+    assert icon.isImageFormat()
+    assert icon.anchorHref() == word.anchorHref() == "#fold-0"
+    assert word.fontWeight() == QFont.Weight.Normal
+    assert view.shown_text().count("More here") == 1
+    assert "\ufffc" not in view.shown_text()
+
+
+def test_quote_is_dimmer_than_text_around_it(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "before\n\n> quoted\n> > deeper\n\nafter")
+    inks = {
+        block.text(): block.begin().fragment().charFormat().foreground().color().name()
+        for block in blocks(view)
+    }
+    colors = theme.colors
+    assert inks["before"] == inks["after"] == colors.text
+    assert inks["quoted"] == inks["deeper"] == colors.muted
 
 
 def test_open_details_are_shown_and_inner_ones_keep_their_own_state(

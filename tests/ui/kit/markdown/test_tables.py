@@ -8,6 +8,7 @@ from tests.support.looks.rich_text import (
     tables,
 )
 from tests.ui.kit.markdown.views import GRID, shown
+from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
 
 
@@ -44,3 +45,27 @@ def test_only_selected_cells_are_copied(theme: Theme, qapp: QApplication) -> Non
     copied = view.createMimeDataFromSelection()
     assert copied.text() == "2\t3\n5\t6"
     assert "<table" in copied.html()
+
+
+def _base_line(view: MarkdownView, row: int, column: int) -> float:
+    block = table_frames(view.document())[0].cellAt(row, column).firstCursorPosition().block()
+    line = block.layout().lineAt(0)
+    top = view.document().documentLayout().blockBoundingRect(block).top()
+    return top + line.y() + line.ascent()
+
+
+def test_formula_and_text_of_row_share_base_line(theme: Theme, qapp: QApplication) -> None:
+    rows = ("$x = -2$|two", "$\\frac{a}{b}$|half", "$\\sqrt{x}$ and text|root", "text|$e$")
+    view = shown(theme, qapp, "|a|b|\n|-|-|\n" + "".join(f"|{row}|\n" for row in rows))
+    for row in range(1, 5):
+        assert abs(_base_line(view, row, 0) - _base_line(view, row, 1)) <= 0.5
+
+
+def test_scrolling_table_has_columns_as_wide_as_their_text(
+    theme: Theme, qapp: QApplication
+) -> None:
+    cell = "words that are wider"
+    view = shown(theme, qapp, f"|{'|'.join([cell] * 6)}|\n|{'-|' * 6}\n", width=300)
+    for column in range(6):
+        block = table_frames(view.document())[0].cellAt(0, column).firstCursorPosition().block()
+        assert block.layout().lineCount() == 1
