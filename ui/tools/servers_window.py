@@ -1,12 +1,13 @@
 """The window of MCP servers: the list, and the chosen one beside it. Main thread."""
 
-from collections.abc import Coroutine
+from collections.abc import Collection, Coroutine
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QSignalBlocker, Qt, QUrl
+from PySide6.QtCore import QSignalBlocker, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QKeySequence, QShortcut
 from PySide6.QtWidgets import (
     QFrame,
@@ -20,19 +21,21 @@ from PySide6.QtWidgets import (
 )
 
 from engine.wording import counted
-from ui.kit.buttons import ToggleSwitch, push_button
+from ui.kit.buttons import Choice, ToggleSwitch, push_button
 from ui.kit.commands import Command
 from ui.kit.dialogs import choose_folder, confirm
 from ui.kit.fields import disable_horizontal_scrolling
-from ui.kit.labels import ElidedLabel, label, plain_tooltip, show_text
-from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
+from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.rows import Index, RowContent, RowDelegate
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
+from ui.records.tool_choice import Approval, approval_of
 from ui.records.tool_servers import (
     AddedServers,
     ServerState,
+    ToolInfo,
     ToolServerConfig,
     ToolsRefused,
     no_tools_text,
@@ -49,28 +52,64 @@ _SHORT_STAGES = {
     "starting": "Starting…",
     "ready": "Running",
     "restarting": "Starting again…",
-    "failed": "Failed",
 }
+_STAGE = Qt.ItemDataRole.UserRole + 1
+# Icon and color of a stage in the list.
+_LOOKS = {"ready": ("mark", "done"), "failed": ("fault", "fault")}
 
 
 class _ServerDelegate(RowDelegate):
-    """Draws the state of a failed server as a fault."""
+    """Draws whether a server runs or has failed, with an icon."""
 
     def content(self, index: Index) -> RowContent | None:
         content = super().content(index)
-        if content is None or content.subtitle.text != _SHORT_STAGES["failed"]:
+        icon, name = _LOOKS.get(index.data(_STAGE), ("", ""))
+        if content is None or not icon:
             return content
-        color = current_theme().colors.fault
-        return replace(content, subtitle=replace(content.subtitle, color=color, icon="fault"))
+        color = getattr(current_theme().colors, name)
+        return replace(content, subtitle=replace(content.subtitle, color=color, icon=icon))
+
+
+def _list_text(server: ServerState) -> str:
+    """Return the two lines of a server's row; a failed one names the reason."""
+    reason = server.problem.partition(". ")[0].removesuffix(".")
+    state = (reason or "Failed") if server.stage == "failed" else _SHORT_STAGES[server.stage]
+    return f"{server.name}\n{state}"
+
+
+class ToolRow(QFrame):
+    """A tool of a server, and whether it may run without asking in every chat."""
+
+    permitted = Signal(bool)
+
+    def __init__(self, tool: ToolInfo, is_allowed: bool) -> None:
+        super().__init__()
+        self.setObjectName("setting")
+        self.title = label(tool.title)
+        line = " ".join(tool.description.split())[:200]
+        about = ElidedLabel(line, "muted", 0.92)
+        about.setToolTip(plain_tooltip(tool.description[:1_000]))
+        self.permission = Choice(
+            f"Permission of {tool.title}", [("ask", "Ask First"), ("always", "Always Allow")]
+        )
+        self.permission.choose("always" if is_allowed else "ask")
+        self.permission.currentIndexChanged.connect(
+            lambda _: self.permitted.emit(self.permission.currentData() == "always")
+        )
+        texts = column(self.title, *([about] if line else []), spacing=2)
+        row((texts, 1), self.permission, spacing=12, margins=(16, 8, 12, 8), on=self)
 
 
 class ServerDetail(QWidget):
     """Shows one server."""
 
+    permitted = Signal(object, bool)  # ToolInfo, whether it may run without asking
+
     def __init__(self) -> None:
         super().__init__()
         self._shown: ServerState | None = None
-        self._name = label("", "title")
+        self._allowed: Collection[Approval] = ()
+        self._name = label("", "title", 1.15)
         self.switch = ToggleSwitch("Use in new chats")
         self.status = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("", "faint")
@@ -80,16 +119,20 @@ class ServerDetail(QWidget):
         self.sign_in.setToolTip("Opens the server’s page in the browser")
         self.edit = push_button("Edit…", "Edit this MCP server")
         self.delete = push_button("Delete…", "Delete this MCP server")
-        self.tools = QListWidget()
-        self.tools.setProperty("kind", "rows")
-        self.tools.setAccessibleName("Tools")
-        self.tools.setItemDelegate(RowDelegate(self.tools))
+        self.rows = column(spacing=0, margins=1)
+        self.tools = scrolling(self.rows, "Tools", goes_sideways=False)
+        self.tools.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        card = QFrame()
+        card.setObjectName("card")
+        column(self.tools, margins=1, on=card)
         self.no_tools = label("", "muted", is_wrapped=True)
-        self.no_tools.setAlignment(Qt.AlignmentFlag.AlignTop)
-        self.no_tools.setContentsMargins(12, 14, 12, 12)
+        self.no_tools.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        empty = QFrame()
+        empty.setObjectName("card")
+        column(self.no_tools, margins=16, on=empty)
         self._tools_page = QStackedWidget()
-        self._tools_page.addWidget(self.no_tools)
-        self._tools_page.addWidget(self.tools)
+        self._tools_page.addWidget(empty)
+        self._tools_page.addWidget(card)
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
         self.log.setAccessibleName("Log")
@@ -107,15 +150,16 @@ class ServerDetail(QWidget):
             self.status,
             self._reached,
             self._remarks,
-            row(self.sign_in, self.restart, self.edit, self.delete, STRETCH),
+            row(self.sign_in, self.restart, self.edit, self.delete, STRETCH, spacing=8),
             (self.tabs, 1),
-            spacing=9,
-            margins=(0, 4, 18, 0),
+            spacing=8,
+            margins=(0, 0, 16, 0),
             on=self,
         )
 
-    def show_server(self, server: ServerState) -> None:
+    def show_server(self, server: ServerState, allowed: Collection[Approval] = ()) -> None:
         before, self._shown = self._shown, server
+        known, self._allowed = self._allowed, allowed
         self._name.setText(server.name)
         self.switch.setChecked(server.config.is_on)
         self.switch.setAccessibleName(f"Use {server.name} in new chats")
@@ -129,10 +173,14 @@ class ServerDetail(QWidget):
         self.sign_in.setAccessibleName(f"Sign in to {server.name}")
         self.restart.setEnabled(server.config.is_on and server.stage != "starting")
         has_failed = server.stage == "failed"
+        self.restart.setText("Try Again" if has_failed else "Restart")
+        is_next = has_failed and not server.needs_sign_in
+        restyle(self.restart, "kind", "primary" if is_next else "")
         if before is None or before.name != server.name or before.stage is not server.stage:
-            self.tabs.setCurrentWidget(self.log if has_failed else self._tools_page)
+            self.tabs.setCurrentWidget(self.log if has_failed and server.log else self._tools_page)
             self.no_tools.setText(no_tools_text(server))
-        if before is None or before.tools != server.tools or before.name != server.name:
+        was = None if before is None else (before.name, before.tools, known)
+        if was != (server.name, server.tools, allowed):
             self._show_tools(server)
         if before is None or before.log != server.log or before.name != server.name:
             bar = self.log.verticalScrollBar()
@@ -142,13 +190,24 @@ class ServerDetail(QWidget):
                 bar.setValue(bar.maximum())
 
     def _show_tools(self, server: ServerState) -> None:
-        self._tools_page.setCurrentWidget(self.tools if server.tools else self.no_tools)
-        self.tools.clear()
+        self._tools_page.setCurrentIndex(1 if server.tools else 0)
+        focused = next(
+            (n for n, row in enumerate(self.tool_rows()) if row.permission.hasFocus()), None
+        )
+        clear_layout(self.rows)
         for tool in server.tools:
-            line = " ".join(tool.description.split())[:200]
-            item = QListWidgetItem(f"{tool.title}\n{line}" if line else tool.title)
-            item.setToolTip(plain_tooltip(tool.description[:1_000]))
-            self.tools.addItem(item)
+            line = ToolRow(tool, approval_of(tool) in self._allowed)
+            line.setProperty("is_first", self.rows.count() == 0)
+            line.permitted.connect(partial(self.permitted.emit, tool))
+            self.rows.addWidget(line)
+        if focused is not None and focused < self.rows.count():
+            self.tool_rows()[focused].permission.setFocus()
+        self.rows.addStretch(1)
+
+    def tool_rows(self) -> list[ToolRow]:
+        items = (self.rows.itemAt(at) for at in range(self.rows.count()))
+        widgets = (None if item is None else item.widget() for item in items)
+        return [widget for widget in widgets if isinstance(widget, ToolRow)]
 
 
 class KnownServerRow(QFrame):
@@ -183,16 +242,34 @@ class KnownServerRow(QFrame):
         self.folder.setToolTip(str(folder))
 
 
+def _card(lines: Collection[QFrame]) -> QFrame:
+    card = QFrame()
+    card.setObjectName("card")
+    for number, line in enumerate(lines):
+        line.setProperty("is_first", number == 0)
+    column(*lines, spacing=0, margins=1, on=card)
+    return card
+
+
+def _way(title: str, details: str, button: QPushButton) -> QFrame:
+    """Return a line with another way to add servers."""
+    line = QFrame()
+    line.setObjectName("setting")
+    texts = column(label(title), label(details, "muted", 0.92), spacing=2)
+    row((texts, 1), button, spacing=8, margins=(16, 8, 12, 8), on=line)
+    return line
+
+
 class ToolServersWindow(OwnWindow):
     """All MCP servers."""
 
     def __init__(self, toolbox: Toolbox, parent: QWidget | None = None) -> None:
-        super().__init__("MCP Servers", (860, 600), parent)
+        super().__init__("MCP Servers", (880, 640), parent)
         self._toolbox = toolbox
-        self.add = push_button("Add…", "Add an MCP server")
-        self.paste = push_button("Paste JSON…", "Add MCP servers by pasting JSON")
-        self.from_claude = QPushButton("Import from Claude Desktop")
-        self.from_claude.setAccessibleName("Import the MCP servers of Claude Desktop")
+        self.add = push_button("Add Server…", "Add an MCP server")
+        self.other = push_button("Add…", "Add Other Server")
+        self.paste = push_button("Paste…", "Add MCP servers by pasting JSON")
+        self.from_claude = push_button("Import", "Import the MCP servers of Claude Desktop")
         self.status = label("", "muted", is_wrapped=True)
         self.status.hide()
         self._notice = label("", "muted", 0.92, is_wrapped=True)
@@ -214,46 +291,41 @@ class ToolServersWindow(OwnWindow):
     # -- building --------------------------------------------------------------------------
 
     def _gallery(self) -> QWidget:
-        """Return a card with a line for each known server, and one for any other."""
+        """Return a card with a line for each known server, and one for other ways."""
         lines = [KnownServerRow(*known) for known in known_servers()]
-        lines[0].setProperty("is_first", True)
         for line in lines:
             line.add.clicked.connect(lambda _=False, line=line: self._begin(self._add(line.config)))
         about = f"A program on {THIS_COMPUTER}, or a service"
-        other = KnownServerRow("Other Server", about, ToolServerConfig(""))
-        other.add.setText("Add…")
-        other.add.clicked.connect(lambda: self._show_form(other.config))
-        lines.append(other)
-        card = QFrame()
-        card.setObjectName("card")
-        column(*lines, spacing=0, margins=1, on=card)
+        ways = [
+            _way("Other Server", about, self.other),
+            _way("JSON", "The mcpServers text that a server’s page shows", self.paste),
+            _way("Claude Desktop", "The servers of its settings", self.from_claude),
+        ]
         hint = "You allow each call. An added server is on in this chat and in new ones."
         page = QWidget()
         column(
-            label("Add MCP Server", "title", 1.15),
+            label("Add an MCP Server", "title", 1.15),
             label(hint, "muted", is_wrapped=True),
-            6,
-            card,
+            _card(lines),
+            8,
+            label("Other Ways", "heading"),
+            _card(ways),
             STRETCH,
-            spacing=6,
-            margins=(0, 4, 18, 12),
+            spacing=8,
+            margins=(0, 0, 16, 8),
             on=page,
         )
         return page
 
     def _lay_out(self) -> None:
-        top = QWidget()
-        buttons = FlowLayout(top)
-        for button in (self.add, self.paste, self.from_claude):
-            buttons.addWidget(button)
-        top.setContentsMargins(18, 14, 18, 8)
         # Below the list, so that a message does not move the rows under the pointer.
-        text = column(self.status, self._notice, spacing=6, margins=(18, 10, 18, 0))
+        text = column(self.status, self._notice, spacing=8, margins=(16, 8, 16, 0))
+        self._left = QWidget()
+        column((self.list, 1), row(self.add, STRETCH), spacing=8, on=self._left)
         column(
-            top,
-            (row(self.list, (self._pages, 1), spacing=18, margins=(18, 0, 0, 0)), 1),
+            (row(self._left, (self._pages, 1), spacing=16, margins=(16, 0, 0, 0)), 1),
             text,
-            margins=(0, 0, 0, 14),
+            margins=(0, 16, 0, 16),
             on=self,
         )
 
@@ -262,6 +334,8 @@ class ToolServersWindow(OwnWindow):
         self._toolbox.changed.connect(self._refresh)
         self.list.currentRowChanged.connect(lambda _: self._show_chosen())
         self.add.clicked.connect(self.show_gallery)
+        self.other.clicked.connect(lambda: self._show_form(ToolServerConfig("")))
+        self.detail.permitted.connect(self._toolbox.allow)
         self.paste.clicked.connect(self._paste)
         self.from_claude.clicked.connect(lambda: self._begin(self._import()))
         self.detail.switch.clicked.connect(self._switch)
@@ -279,9 +353,7 @@ class ToolServersWindow(OwnWindow):
         servers = self._toolbox.host.servers
         chosen = self._chosen()
         name = None if chosen is None else chosen.name
-        items = [
-            (server.name, f"{server.name}\n{_SHORT_STAGES[server.stage]}") for server in servers
-        ]
+        items = [(server.name, _list_text(server)) for server in servers]
         shown = [
             (self.list.item(row).data(Qt.ItemDataRole.UserRole), self.list.item(row).text())
             for row in range(self.list.count())
@@ -289,9 +361,10 @@ class ToolServersWindow(OwnWindow):
         if items != shown:
             with QSignalBlocker(self.list):
                 self.list.clear()
-                for key, text in items:
+                for (key, text), server in zip(items, servers, strict=True):
                     item = QListWidgetItem(text)
                     item.setData(Qt.ItemDataRole.UserRole, key)
+                    item.setData(_STAGE, server.stage)
                     self.list.addItem(item)
                 names = [server.name for server in servers]
                 is_adding = name is None and bool(shown)
@@ -303,10 +376,9 @@ class ToolServersWindow(OwnWindow):
     def _show_chosen(self) -> None:
         chosen = self._chosen()
         self._pages.setCurrentIndex(0 if chosen is None else 1)
-        self.list.setVisible(bool(self._toolbox.host.servers))
-        self.add.setVisible(bool(self._toolbox.host.servers))
+        self._left.setVisible(bool(self._toolbox.host.servers))
         if chosen is not None:
-            self.detail.show_server(chosen)
+            self.detail.show_server(chosen, self._toolbox.preferences.now.tools.allowed)
 
     def _chosen(self) -> ServerState | None:
         item = self.list.currentItem()

@@ -103,8 +103,10 @@ class Toolbox(QObject):
         is_undoable = self.memory is not None and tool == REMEMBER
         return is_undoable or approval_of(tool) in self.preferences.now.tools.allowed
 
-    def allow(self, tool: ToolInfo) -> None:
+    def allow(self, tool: ToolInfo, is_allowed: bool = True) -> None:
+        """Let a tool run without asking in every chat, or have each call asked again."""
         kept = [
             approval for approval in self.preferences.now.tools.allowed if approval[:2] != tool.key
         ]
-        self.preferences.change_value("tools.allowed", (*kept, approval_of(tool)))
+        added = [approval_of(tool)] if is_allowed else []
+        self.preferences.change_value("tools.allowed", (*kept, *added))

@@ -129,9 +129,18 @@ async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWid
     window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
     window.show()
     assert window.list.item(0).text() == "sums\nRunning"
-    assert window.detail.tools.item(0).text() == "add\nAdd two numbers."
+    (line,) = window.detail.tool_rows()
+    assert line.title.text() == "add"
+    assert window._toolbox.is_allowed(ADD) is False
+    line.permission.choose("always")
+    assert window._toolbox.is_allowed(ADD)
+    (line,) = window.detail.tool_rows()
+    assert line.permission.currentData() == "always"
+    line.permission.choose("ask")
+    assert not window._toolbox.is_allowed(ADD)
     host.become(stage="failed", problem="It ended.", log=("first", "last"), tools=())
-    assert window.list.item(0).text() == "sums\nFailed"
+    assert window.list.item(0).text() == "sums\nIt ended"
+    assert window.detail.restart.text() == "Try Again"
     row = window.list.itemDelegate().content(window.list.model().index(0, 0))
     assert (row.subtitle.icon, row.subtitle.color) == ("fault", theme.colors.fault)
     assert window.detail.status.text() == "It ended."

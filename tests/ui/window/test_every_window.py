@@ -146,6 +146,7 @@ async def open_paste(window: MainWindow, _: Path) -> None:
     servers = window.others.tool_servers
     assert servers is not None
     await settled()
+    servers.show_gallery()
     servers.paste.setFocus()
     servers.paste.click()
 
