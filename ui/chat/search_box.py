@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QModelIndex, Qt, Signal
-from PySide6.QtGui import QFont, QKeyEvent
+from PySide6.QtGui import QFont, QFontMetrics, QKeyEvent
 from PySide6.QtWidgets import QListView, QWidget
 
 from ui.chat.session.conversation_list import ConversationList
@@ -21,6 +21,7 @@ from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.store import EVERYWHERE, Hit
 
+_BEFORE_MATCH = 6  # characters that a snippet keeps before the found word
 _ELIDE = Qt.TextElideMode.ElideRight
 _DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
 _SPEAKERS = (("You", "you"), ("Model", "model"), ("Tools", "tool"))
@@ -191,22 +192,33 @@ class _ResultDelegate(RowDelegate):
             return RowContent(
                 RowPart(role_label(row), colors.muted),
                 right=RowPart(when_text(row.sent_at)),
-                subtitle=RowPart(row.snippet, colors.text, bold=row.spans),
+                subtitle=self._fitting(row, 10),
                 weight=QFont.Weight.Normal,
                 inset_px=10,
             )
         if isinstance(row, FoundConversation):
-            named = row.named
-            title = (
-                RowPart(row.title) if named is None else RowPart(named.snippet, bold=named.spans)
-            )
+            hit, weight = row.hit, QFont.Weight.DemiBold
+            if hit is not None and row.is_lone:
+                when, found = RowPart(when_text(hit.sent_at)), self._fitting(hit)
+                return RowContent(RowPart(row.title), right=when, subtitle=found, weight=weight)
+            title = RowPart(row.title) if hit is None else RowPart(hit.snippet, bold=hit.spans)
             hits = RowPart(str(row.hits) if row.hits else "")
-            has_ground = named is not None
-            return RowContent(
-                title, right=hits, weight=QFont.Weight.DemiBold, has_ground=has_ground
-            )
+            return RowContent(title, right=hits, weight=weight, has_ground=hit is not None)
         if isinstance(row, MoreHits):
             inset_px = 10 if row.conversation_id else 0
             title = RowPart(row.label, colors.match)
             return RowContent(title, weight=QFont.Weight.Normal, inset_px=inset_px)
         return None
+
+    def _fitting(self, hit: Hit, inset_px: int = 0) -> RowPart:
+        """Return a snippet without the first words that would push the match out of the row."""
+        text, spans = hit.snippet, hit.spans
+        metrics = QFontMetrics(self._font(0.9, QFont.Weight.DemiBold))
+        room_px = self.ground(self._view.viewport().rect()).width() - inset_px - 20
+        while metrics.horizontalAdvance(text) > room_px:
+            space = text.find(" ", 0, spans[0][0] - _BEFORE_MATCH if spans else 0)
+            if space < 0:
+                break
+            spans = tuple((start - space, length) for start, length in spans)
+            text = f"…{text[space + 1 :]}"
+        return RowPart(text, bold=spans)

@@ -174,6 +174,13 @@ class ConversationView(QListView):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Frame the folder, or the list outside folders, that takes the dragged rows."""
         super().paintEvent(event)
+        if not self._rows.rowCount():
+            painter = QPainter(self.viewport())
+            painter.setPen(QColor(current_theme().colors.faint))
+            area = self.viewport().rect().adjusted(18, 8, -18, 0)
+            text = "Nothing archived" if self._rows.shows_archive else "No conversations yet"
+            painter.drawText(area, Qt.AlignmentFlag.AlignTop, text)
+            painter.end()
         if self._drop_area.isValid():
             painter = QPainter(self.viewport())
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)

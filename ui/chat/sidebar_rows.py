@@ -12,7 +12,6 @@ from PySide6.QtCore import (
     QMimeData,
     QModelIndex,
     QObject,
-    QRect,
     QSize,
     Qt,
     Signal,
@@ -27,6 +26,7 @@ from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
+from ui.records.titles import UNTITLED
 
 _MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
@@ -66,8 +66,11 @@ class SidebarRows(QAbstractListModel):
         if role in (roles.DisplayRole, roles.EditRole):
             return _name(row)
         if role == roles.ToolTipRole:
-            when = f"\n{when_text(row.updated_at)}" if isinstance(row, Conversation) else ""
-            return plain_tooltip(_name(row) + when)
+            if not isinstance(row, Conversation):
+                return plain_tooltip(_name(row))
+            states = (("Answering…", row.is_running), ("Draft", row.has_draft))
+            below = [name for name, is_so in states if is_so] or [when_text(row.updated_at)]
+            return plain_tooltip("\n".join([row.title, *below]))
         return self._spoken(row) if role == roles.AccessibleTextRole else None
 
     def count_in(self, folder: ConversationFolder) -> int:
@@ -182,6 +185,9 @@ class SidebarRows(QAbstractListModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _is_listed(self, conversation: Conversation) -> bool:
+        is_blank = conversation.is_unused and conversation.title == UNTITLED
+        if is_blank and not conversation.is_pinned and not conversation.placement.folder_id:
+            return False  # *New Chat* opens it
         return conversation.placement.is_archived == self.shows_archive
 
     def _arranged(self) -> Iterator[Row]:
@@ -225,7 +231,9 @@ class SidebarRows(QAbstractListModel):
 
     def _repaint(self, conversation: Conversation) -> None:
         index = self.index_of(conversation)
-        if index.isValid():
+        if index.isValid() != self._is_listed(conversation):
+            self._refresh()
+        elif index.isValid():
             self.dataChanged.emit(index, index)
 
 
@@ -272,11 +280,11 @@ class ConversationDelegate(RowDelegate):
         if isinstance(row, str):
             painter.setFont(self._font(0.9, QFont.Weight.DemiBold))
             painter.setPen(QColor(current_theme().colors.faint))
-            area: QRect = option.rect.adjusted(18, 0, -18, -5)
+            area = self.ground(option.rect).adjusted(10, 0, -10, -4)
             painter.drawText(area, Qt.AlignmentFlag.AlignBottom, row)
             return
         is_hovered = bool(option.state & QStyle.StateFlag.State_MouseOver)
-        self._hovered_px = option.rect.width() if is_hovered else 0
+        self._hovered_px = self._view.width() if is_hovered else 0
         if (
             isinstance(model, SidebarRows)
             and isinstance(row, ConversationFolder)
@@ -295,18 +303,17 @@ class ConversationDelegate(RowDelegate):
             return None
         if isinstance(row, ConversationFolder):
             arrow = "chevron-down" if row.is_open else "chevron-right"
-            title = RowPart(row.name, "", arrow, colors.muted)
-            count = RowPart(str(model.count_in(row) or ""))
-            return RowContent(title, right=count)
+            title = RowPart(row.name, "", "folder", colors.muted)
+            return RowContent(title, arrow, right=RowPart(str(model.count_in(row))))
         inset_px = _INSIDE_PX if model.is_inside_folder(row) else 0
-        right, when = RowPart("Draft" if row.has_draft else ""), when_text(row.updated_at)
+        right, when = RowPart(icon="pencil" if row.has_draft else ""), when_text(row.updated_at)
         needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
-        if not right.text and needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
+        if not right.icon and needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
             right = RowPart(when)
         if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)
         elif row.is_running:
-            right = RowPart("Answering…", colors.match)
+            right = RowPart(icon="mark", icon_color=colors.match)
         return RowContent(
             RowPart(row.title, "", "pin" if row.is_pinned else "", colors.match),
             right=right,
@@ -320,9 +327,8 @@ class ConversationDelegate(RowDelegate):
         option: QStyleOptionViewItem,
         index: Index,
     ) -> None:
-        area: QRect = option.rect
         editor.setAccessibleName("Conversation title")
-        editor.setGeometry(area.adjusted(8, 1, -8, -1))
+        editor.setGeometry(self.ground(option.rect))
 
 
 def when_text(updated_at: float) -> str:

@@ -66,6 +66,8 @@ _PATHS = {
     "warning": '<circle cx="12" cy="12" r="8.5"/><path d="M12 7.8v5M12 15.8v.2"/>',
     "mark": '<circle cx="12" cy="12" r="5.2" fill="COLOR" stroke="none"/>',
     "search": '<circle cx="10.8" cy="10.8" r="6.3"/><path d="M15.5 15.5l4.8 4.8"/>',
+    "folder": '<path d="M3.5 18V7A1.5 1.5 0 0 1 5 5.5h4.2l2.3 2.7H19a1.5 1.5 0 0 1 1.5 1.5V18a1.5 '
+    '1.5 0 0 1-1.5 1.5H5A1.5 1.5 0 0 1 3.5 18z"/>',
     "pin": '<path d="M9 3.8h6M10 3.8v6l-3 4.2h10l-3-4.2v-6M12 14v6.2"/>',
     "regenerate": '<path d="M19.4 9.5A8 8 0 1 0 20 13.4M19.8 4.2v5.3h-5.3"/>',
     "repeat": '<path d="M16.5 3.5l3 3-3 3M4.5 11.5V10A3.5 3.5 0 0 1 8 6.5h11.5M7.5 20.5l-3-3 3-3'

@@ -16,7 +16,7 @@ CONTENT = int(Qt.ItemDataRole.UserRole) + 100
 """The role of a row's ``RowContent``."""
 NO_PARENT = QModelIndex()
 
-_SIDE_PX, _ABOVE_PX, _ICON_PX = 10, 7, 14
+_MARGIN_PX, _SIDE_PX, _ABOVE_PX, _ICON_PX = 8, 10, 7, 14
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter
 
 
@@ -39,6 +39,7 @@ class RowContent:
     """A row of a list: title and right text above, subtitle below."""
 
     title: RowPart
+    arrow: str = ""  # the icon before the title of a row that unfolds others
     note: RowPart = _EMPTY
     right: RowPart = _EMPTY
     subtitle: RowPart = _EMPTY
@@ -65,6 +66,12 @@ class RowDelegate(QStyledItemDelegate):
         elide = Qt.TextElideMode.ElideMiddle
         return RowContent(RowPart(title), subtitle=RowPart(subtitle), elide=elide)
 
+    def ground(self, row: QRect) -> QRect:
+        """Return the area of a row's ground; a scroll bar takes the place of its margin."""
+        bar = self._view.verticalScrollBar()
+        right_px = max(0, _MARGIN_PX - bar.width()) if bar.isVisible() else _MARGIN_PX
+        return row.adjusted(_MARGIN_PX, 1, -right_px, -1)
+
     def height_px(self, lines: int) -> int:
         """Return the height of a row of one or two lines."""
         return lines * self._view.fontMetrics().lineSpacing() + 2 * _ABOVE_PX + 2
@@ -79,7 +86,7 @@ class RowDelegate(QStyledItemDelegate):
         if content is None:
             return
         colors = current_theme().colors
-        area: QRect = option.rect.adjusted(8 + content.inset_px, 1, -8, -1)
+        area = self.ground(option.rect).adjusted(content.inset_px, 0, 0, 0)
         painter.save()
         if content.has_ground:
             icons.draw_row_ground(painter, area, option.state, colors, has_focus=self._has_focus)
@@ -92,6 +99,9 @@ class RowDelegate(QStyledItemDelegate):
             self._draw(painter, below, content.subtitle, small, colors.muted)
         inner = self._draw_right(painter, inner, content.right, small, colors.faint)
         font = self._font(1.0, content.weight)
+        inner.setLeft(
+            self._draw(painter, inner, RowPart("", "", content.arrow), font, colors.muted)
+        )
         end = self._draw(painter, inner, content.title, font, colors.text, content.elide)
         inner.setLeft(end + _SIDE_PX)
         self._draw(painter, inner, content.note, small, colors.match)
@@ -111,10 +121,10 @@ class RowDelegate(QStyledItemDelegate):
         self, painter: QPainter, line: QRect, part: RowPart, font: QFont, color: str
     ) -> QRect:
         """Draw a part at the end of a line; return the rest of the line."""
-        if not part.text:
+        if not part.text and not part.icon:
             return QRect(line)
         width = QFontMetrics(font).horizontalAdvance(part.text) + 1  # advances have fractions
-        width += _ICON_PX + 4 if part.icon else 0
+        width += (_ICON_PX + 4 if part.text else _ICON_PX) if part.icon else 0
         right = QRect(line.right() + 1 - width, line.top(), width, line.height())
         self._draw(painter, right, part, font, color)
         return line.adjusted(0, 0, -width - _SIDE_PX, 0)

@@ -292,6 +292,8 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #rule { background: $line; border: none; }
 #conversation_list { background: transparent; border: none; }
+#conversation_list QScrollBar:vertical { width: 8px; }  /* that of the rows' margin */
+#conversation_list QScrollBar::handle:vertical { border-radius: 2px; }
 #answer_text, #bubble QTextBrowser { background: transparent; border: none; }
 #thinking_text { background: transparent; border: none; color: $muted; }
 

@@ -20,8 +20,7 @@ from ui.records.titles import plain_line
 MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
 """The author that a search is narrowed to; empty for all."""
-# Of the snippet; more before the match would push it out of a narrow sidebar.
-_SHARE_BEFORE = 9
+_SHARE_BEFORE = 3  # of the snippet
 
 
 @dataclass(frozen=True, slots=True)

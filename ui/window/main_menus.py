@@ -390,7 +390,7 @@ class MainMenus(QObject):
         titles = {label.replace("&", "") for label, _, _ in windows}
 
         def has_others() -> bool:
-            return len(navigation.listed()) > 1
+            return any(one is not self._workspace.selected for one in navigation.listed())
 
         entries: list[Entry] = [
             Command(

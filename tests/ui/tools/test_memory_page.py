@@ -198,7 +198,7 @@ async def test_folder_menu_turns_the_memory_off(window: MainWindow) -> None:
     noted: list[str] = []
     workspace.conversations.undoable.connect(noted.append)
     workspace.conversations.delete_folder(folders.get(folder.id))
-    assert noted[-1].endswith("its conversations stay, and the memory can search them")
+    assert noted[-1].endswith("; the memory can search its conversations")
 
 
 async def test_chip_counts_no_tools_of_a_model_without_calls(

@@ -195,10 +195,9 @@ class ConversationList(QObject):
             )
 
         self._undos.append(undo)
-        stay = "its conversations stay"
-        if inside and not folder.has_memory:
-            stay += ", and the memory can search them"
-        self.undoable.emit(f"Deleted the folder “{folder.name}”; {stay}")
+        is_found_now = inside and not folder.has_memory
+        found = "; the memory can search its conversations" if is_found_now else ""
+        self.undoable.emit(f"Deleted folder “{folder.name}”{found}")
 
     def insert(self, conversation: Conversation) -> None:
         """Add a new conversation to the list, and save its messages."""

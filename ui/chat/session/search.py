@@ -34,12 +34,17 @@ def since_days(days: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class FoundConversation:
-    """A heading: a conversation with hits."""
+    """A conversation with hits: their heading, or a hit itself, if its title or its only one."""
 
     conversation_id: str
     title: str
     hits: int
-    named: Hit | None = None
+    hit: Hit | None = None
+
+    @property
+    def is_lone(self) -> bool:
+        """Whether the row has the conversation's only hit below the title."""
+        return self.hit is not None and self.hit.message_id is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +116,7 @@ class Search(QAbstractListModel):
     def flags(self, index: Index) -> Qt.ItemFlag:
         """Return that a heading can be chosen only if the words are in it."""
         row = self._rows[index.row()] if index.isValid() else None
-        if isinstance(row, FoundConversation) and row.named is None:
+        if isinstance(row, FoundConversation) and row.hit is None:
             return Qt.ItemFlag.NoItemFlags
         return super().flags(index)
 
@@ -122,7 +127,7 @@ class Search(QAbstractListModel):
         """Return the hit of a row, or of a heading with the words; None for another row."""
         line = self._rows[row]
         if isinstance(line, FoundConversation):
-            return line.named
+            return line.hit
         return line if isinstance(line, Hit) else None
 
     def first_hit(self) -> int:
@@ -203,6 +208,9 @@ class Search(QAbstractListModel):
         for identity, hits in by_conversation.items():
             named = next((hit for hit in hits if hit.message_id is None), None)
             below = [hit for hit in hits if hit.message_id is not None]
+            if named is None and len(below) == 1:
+                rows.append(FoundConversation(identity, hits[0].title, 1, below[0]))
+                continue
             rows.append(FoundConversation(identity, hits[0].title, len(below), named))
             is_whole = identity in self._whole or len(below) <= 4
             shown = below if is_whole else below[:3]
@@ -218,6 +226,8 @@ def _row_label(row: SearchRow, *, is_spoken: bool) -> str:
     if isinstance(row, FoundConversation):
         if not is_spoken:
             return row.title
-        where = f", {role_label(row.named)} has the words" if row.named else ""
+        if row.is_lone and row.hit is not None:
+            return _row_label(row.hit, is_spoken=True)
+        where = f", {role_label(row.hit)} has the words" if row.hit else ""
         return f"Conversation {row.title}{where}, {counted(row.hits, 'result')}"
     return f"{role_label(row)} in {row.title}: {row.snippet}" if is_spoken else row.snippet

@@ -54,15 +54,15 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
     await looked_for(search, "cat")
     rows = [search.at(row) for row in range(search.rowCount())]
     headings = [row for row in rows if isinstance(row, FoundConversation)]
-    assert {(row.title, row.hits, row.named is not None) for row in headings} == {
+    assert {(row.title, row.hits, row.hit is not None) for row in headings} == {
         ("Cats", 7, True),
-        ("Dogs", 1, False),
+        ("Dogs", 1, True),
     }
     (more,) = [row for row in rows if isinstance(row, MoreHits)]
     assert more.label == "4 more results here"
     assert search.summary == "8 results in 2 conversations"
     search.show_more(more)
-    assert search.rowCount() == 10
+    assert search.rowCount() == 9
     for row in range(search.rowCount()):
         is_heading = isinstance(search.at(row), FoundConversation)
         can_choose = bool(search.flags(search.index(row)) & Qt.ItemFlag.ItemIsEnabled)

@@ -291,3 +291,16 @@ async def test_new_conversation_takes_prompt_and_stops_of_its_folder(
     assert window.workspace.current.conversation is not made
     assert window.workspace.current.conversation.stops == []
     assert not source.isVisible()
+
+
+async def test_blank_chat_is_listed_once_something_is_drafted(window: MainWindow) -> None:
+    window.workspace.new_conversation()
+    blank, rows = window.workspace.selected, window.sidebar.rows
+    assert listed(window) == list(NAMES)
+    assert not window.sidebar.list.selectionModel().hasSelection()
+    QTest.keyClicks(window.chat.composer.input, "Hello")
+    window.workspace.save_draft()
+    assert listed(window)[0] == blank.title
+    tooltip = rows.index_of(blank).data(Qt.ItemDataRole.ToolTipRole)
+    assert "Draft" in tooltip
+    assert window.sidebar.list.currentIndex() == rows.index_of(blank)
