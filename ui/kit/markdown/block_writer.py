@@ -34,6 +34,7 @@ from ui.kit.markdown.inline_writer import (
 from ui.kit.markdown.parser import table_tokens
 from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import Decoration, MarkdownStyle, highlighted_lines
+from ui.kit.markdown.wide_parts import UNDER_PX
 from ui.kit.theme import current_theme
 
 _QUOTE_PX = 18
@@ -57,6 +58,7 @@ _DRAWN = ("image", "math_inline", "math_inline_double")
 # its longest word up to twice this width. Its columns then have up to twice this width.
 _COLUMN_EM = 8
 _CELL_PX = 7
+TABLE_FOOT_PX = 2  # the next block has a gap above it
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,6 +239,13 @@ def free_px(available_px: float) -> float:
     return max(0.0, available_px - current_theme().text_px())
 
 
+def fit_formula(form: QTextBlockFormat, style: MarkdownStyle, *, fits: bool) -> None:
+    """Center a formula, or give it the room for its scroll bar."""
+    target = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
+    form.setAlignment(target)
+    form.setBottomMargin(style.gap_px if fits else style.gap_px + UNDER_PX)
+
+
 def limit_measure(form: QTextBlockFormat, beside_px: float) -> None:
     """Leave the width beside lines free, at the end of their direction."""
     if form.layoutDirection() == _FROM_THE_RIGHT:
@@ -367,7 +376,7 @@ def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:
     form.setCellPadding(style.px(_CELL_PX))
     form.setCellSpacing(0)
     form.setTopMargin(top_px)
-    form.setBottomMargin(style.px(2))  # the next block has a gap above it
+    form.setBottomMargin(style.px(TABLE_FOOT_PX))
     form.setLeftMargin(blocks.indent_px)
     form.setHeaderRowCount(1)
     return form
@@ -567,12 +576,11 @@ class MarkdownWriter:
         if width:
             form = self._blocks.cursor.blockFormat()
             form.setNonBreakableLines(True)
-            form.setBottomMargin(self._style.gap_px)
             # The axis of tables and code, not of the shorter lines of text.
             form.setRightMargin(0)
             form.clearProperty(MEASURE_PROPERTY)
-            if width <= self._available_px - self._blocks.indent_px:
-                form.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+            fits = width <= self._available_px - self._blocks.indent_px
+            fit_formula(form, self._style, fits=fits)
             self._blocks.cursor.setBlockFormat(form)
         left = self._blocks.indent_px
         self._blocks.decorations.append(Decoration("formula", here, here, left, width_px=width))

@@ -4,7 +4,13 @@ from markdown_it.token import Token
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QTextBlockFormat, QTextCharFormat, QTextCursor, QTextDocument
 
-from ui.kit.markdown.block_writer import MarkdownWriter, WriterState, free_px, limit_measure
+from ui.kit.markdown.block_writer import (
+    MarkdownWriter,
+    WriterState,
+    fit_formula,
+    free_px,
+    limit_measure,
+)
 from ui.kit.markdown.inline_writer import MEASURE_PROPERTY
 from ui.kit.markdown.parser import closed_tokens, parse, prepared
 from ui.kit.markdown.pictures import Drawn, Pictures
@@ -101,9 +107,8 @@ class GrowingText:
                 cursor = QTextCursor(self._document.findBlock(decoration.start))
                 form = cursor.blockFormat()
                 fits = decoration.width_px <= available - decoration.left_px
-                target = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
-                if form.alignment() != target:
-                    form.setAlignment(target)
+                if fits != (form.alignment() == Qt.AlignmentFlag.AlignHCenter):
+                    fit_formula(form, style, fits=fits)
                     cursor.setBlockFormat(form)
         self._pictures.fit_all(self._document, style.font, available)
 

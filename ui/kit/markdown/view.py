@@ -2,13 +2,21 @@
 
 import threading
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
 from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from PySide6.QtCore import QMimeData, QPointF, QRect, QRectF, QSizeF, Qt, QTimer, QUrl, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QMimeData,
+    QRectF,
+    QSizeF,
+    Qt,
+    QTimer,
+    QUrl,
+    Signal,
+)
 from PySide6.QtGui import (
     QColor,
     QFont,
@@ -20,13 +28,13 @@ from PySide6.QtGui import (
     QTextLength,
     QWheelEvent,
 )
-from PySide6.QtWidgets import QMenu, QScrollBar, QToolButton, QWidget
+from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from engine.wording import visible
 from ui.kit.commands import Command, context_menu
 from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
 from ui.kit.icon_engine import themed_icon
-from ui.kit.markdown.block_writer import TAB_CHARS
+from ui.kit.markdown.block_writer import TAB_CHARS, TABLE_FOOT_PX
 from ui.kit.markdown.clipboard import mime_of, text_between
 from ui.kit.markdown.growing_text import GrowingText
 from ui.kit.markdown.inline_writer import (
@@ -37,13 +45,13 @@ from ui.kit.markdown.inline_writer import (
 )
 from ui.kit.markdown.pictures import MAX_PICTURE_BYTES, Drawn, drawn_picture
 from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, code_head_font
+from ui.kit.markdown.wide_parts import UNDER_PX, WideParts
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme
 
 if TYPE_CHECKING:
     from PySide6.QtNetwork import QNetworkReply
 
-BAR_PX = 9
 _LOADING_MS = 20_000  # without any byte of a picture
 
 
@@ -91,123 +99,6 @@ def _code_menu(button: QToolButton, *, can_wrap: bool) -> QMenu:
     return context_menu(button, "How code is shown", entries)
 
 
-# It moves the lines of a card in their layout, and a table by its margin, so that selection and
-# mouse work on each character where it is drawn.
-
-
-@dataclass(slots=True)
-class _Wide:
-    """A part that is wider than its place."""
-
-    decoration: Decoration
-    area: QRectF
-    bar: QScrollBar
-    base_x: float = 0.0
-
-
-class Sideways:
-    """Keeps a scroll bar for each wide part of a document."""
-
-    def __init__(self, view: "MarkdownView") -> None:
-        self._view = view
-        self._document = view.document()
-        self._viewport = view.viewport()
-        self._wide: dict[int, _Wide] = {}
-
-    @property
-    def areas(self) -> list[QRectF]:
-        return [self._wide[start].area for start in sorted(self._wide)]
-
-    def offset(self, decoration: Decoration) -> int:
-        """Return how far a part has been scrolled."""
-        wide = self._wide.get(decoration.start)
-        return 0 if wide is None else wide.bar.value()
-
-    def clear(self) -> None:
-        for wide in self._wide.values():
-            wide.bar.hide()
-            wide.bar.deleteLater()
-        self._wide = {}
-
-    def show(self, parts: Sequence[tuple[Decoration, QRectF, float]]) -> None:
-        wide = {part.start for part, area, width in parts if width > area.width() + 1}
-        for start in set(self._wide) - wide:
-            bar = self._wide.pop(start).bar
-            bar.hide()
-            bar.deleteLater()
-        for part, area, width in parts:
-            if part.start in wide:
-                self._show_bar(part, area, width)
-
-    def _under(self, y: float) -> QScrollBar | None:
-        """Return the scroll bar of the part at a height."""
-        for wide in self._wide.values():
-            if wide.area.top() <= y <= wide.area.bottom() + BAR_PX:
-                return wide.bar
-        return None
-
-    def wheel(self, event: QWheelEvent) -> bool:
-        """Scroll the part under the mouse sideways; return False if the column should scroll."""
-        delta = event.pixelDelta() if not event.pixelDelta().isNull() else event.angleDelta()
-        across, along = delta.x(), delta.y()
-        if not across and event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            across, along = along, 0
-        bar = self._under(event.position().y())
-        if bar is None or abs(across) <= abs(along):
-            return False
-        bar.setValue(bar.value() - across)
-        return True
-
-    def drag(self, position: QPointF) -> None:
-        """Scroll the part under a selection that is dragged past an edge."""
-        bar, width = self._under(position.y()), self._viewport.width()
-        if bar is not None:
-            is_right, is_left = position.x() > width - 24, position.x() < 24
-            bar.setValue(bar.value() + 16 * (is_right - is_left))
-
-    def keep_shifted(self) -> None:
-        """Move scrolled lines that were laid out again since."""
-        for wide in self._wide.values():
-            if wide.bar.value() and wide.decoration.kind != "table":
-                self._shift(wide)
-
-    def _show_bar(self, decoration: Decoration, area: QRectF, width: float) -> None:
-        wide = self._wide.get(decoration.start)
-        if wide is None:
-            bar = QScrollBar(Qt.Orientation.Horizontal, self._viewport)
-            bar.setAccessibleName(f"Scroll the {decoration.kind} sideways")
-            bar.setCursor(Qt.CursorShape.ArrowCursor)
-            bar.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-            lines = self._document.findBlock(decoration.start).layout()
-            x = lines.lineAt(0).x() if lines.lineCount() else 0.0
-            wide = self._wide[decoration.start] = _Wide(decoration, area, bar, x)
-            start = decoration.start
-            bar.valueChanged.connect(lambda: self._scrolled(start))
-        wide.decoration, wide.area = decoration, area
-        wide.bar.setPageStep(round(area.width()))
-        wide.bar.setSingleStep(24)
-        wide.bar.setRange(0, round(width - area.width()))
-        top = area.bottom() if decoration.kind != "code" else area.bottom() - BAR_PX
-        wide.bar.setGeometry(QRect(round(area.left()), round(top) + 1, round(area.width()), BAR_PX))
-        wide.bar.show()
-
-    def _scrolled(self, start: int) -> None:
-        wide = self._wide[start]
-        if wide.decoration.kind != "table":
-            self._shift(wide)
-        self._view.show_moved(wide.decoration)
-
-    def _shift(self, wide: _Wide) -> None:
-        x = wide.base_x - wide.bar.value()
-        block = self._document.findBlock(wide.decoration.start)
-        while block.isValid() and block.position() <= wide.decoration.end:
-            layout = block.layout()
-            if layout.lineCount() and layout.lineAt(0).x() != x:
-                line = layout.lineAt(0)
-                line.setPosition(QPointF(x, line.y()))
-            block = block.next()
-
-
 class MarkdownView(FlowText):
     """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end."""
 
@@ -226,7 +117,7 @@ class MarkdownView(FlowText):
         self._later = QTimer(self, singleShot=True)
         self._later.timeout.connect(self._render)
         self._geometry = Decorations(self.document(), style)
-        self._sideways = Sideways(self)
+        self._sideways = WideParts(self, self.show_moved)
         self.document().documentLayout().documentSizeChanged.connect(self._move_buttons)
         self.anchorClicked.connect(self._follow)
         self._take_style(style)
@@ -370,6 +261,8 @@ class MarkdownView(FlowText):
                     QTextLength(QTextLength.Type.FixedLength, px) if is_narrow else QTextLength()
                     for px in decoration.columns_px
                 ]
+                foot_px = self._style.px(TABLE_FOOT_PX) + UNDER_PX * is_narrow
+                form.setBottomMargin(foot_px)
                 if form.width() != width or form.leftMargin() != left:
                     form.setWidth(width)
                     form.setLeftMargin(left)
@@ -417,8 +310,14 @@ class MarkdownView(FlowText):
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         """Scroll sideways while a selection is dragged past an edge."""
         super().mouseMoveEvent(event)
+        self._sideways.point_at(event.position().y())
         if event.buttons() & Qt.MouseButton.LeftButton:
             self._sideways.drag(event.position())
+
+    def viewportEvent(self, event: QEvent) -> bool:
+        if event.type() == QEvent.Type.Leave:
+            self._sideways.point_at(-1)
+        return super().viewportEvent(event)
 
     def _fit(self, size: QSizeF) -> None:
         if self._text.is_writing:
@@ -434,7 +333,7 @@ class MarkdownView(FlowText):
             decoration.kind == "table" and decoration.end >= end - 1
             for decoration in self._text.decorations
         )
-        height = max(size.height(), bottom + has_bar_below * (BAR_PX + 2))
+        height = max(size.height(), bottom + has_bar_below * UNDER_PX)
         if self._cut:
             self._cut_area = self._place_cut(
                 height if self._text.source else 0.0, is_plain=not areas
@@ -486,6 +385,10 @@ class MarkdownView(FlowText):
             self._paint_text(part_area.intersected(target))
             top = max(top, part_area.bottom())
         self._paint_text(QRectF(target.left(), top, target.width(), target.bottom() + 1 - top))
+        if self._sideways.areas:
+            painter = QPainter(self.viewport())
+            self._sideways.paint_fades(painter, self._style.colors)
+            painter.end()
 
     def _paint_text(self, area: QRectF) -> None:
         if area.isValid():

@@ -1,8 +1,9 @@
 """What is wider than the text scrolls in its place."""
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRectF, Qt
+from PySide6.QtGui import QImage, QLinearGradient, QPainter, QWheelEvent
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from tests.support.looks.rich_text import (
@@ -11,6 +12,7 @@ from tests.support.looks.rich_text import (
     block_of,
 )
 from tests.ui.kit.markdown.views import shown, sideways_bars
+from ui.kit.markdown.wide_parts import PartBar
 from ui.kit.theme import Theme
 
 WIDE_TABLE = "|" + "unbreakable_heading|" * 9 + "\n|" + "-|" * 9 + "\n|" + "cell|" * 9 + "\n"
@@ -107,3 +109,49 @@ def test_lines_of_text_are_short_where_code_takes_the_width(
                     assert lines.lineAt(number).width() <= theme.text_px()
             block = block.next()
         assert each.document().size() == whole.document().size()
+
+
+@pytest.mark.parametrize("text", [f"```\n{LONG}\n```\n", WIDE_TABLE, TALL_FORMULA])
+def test_cut_edge_fades_until_the_end(theme: Theme, qapp: QApplication, text: str) -> None:
+    view = shown(theme, qapp, f"{text}\nafter")
+    (bar,) = sideways_bars(view)
+    drawn: list[tuple[float, bool]] = []
+
+    class Recorder(QPainter):
+        def fillRect(self, area: QRectF, fade: QLinearGradient) -> None:  # type: ignore[override] # noqa: N802
+            drawn.append((area.left(), fade.stops()[-1][1].alpha() > 0))
+
+    def fades() -> list[bool]:
+        drawn.clear()
+        image = QImage(1, 1, QImage.Format.Format_RGB32)
+        painter = Recorder(image)
+        view._sideways.paint_fades(painter, theme.colors)
+        painter.end()
+        return [is_visible for _, is_visible in sorted(drawn)]
+
+    assert fades() == [False, True]
+    bar.setValue(bar.maximum() // 2)
+    assert fades() == [True, True]
+    bar.setValue(bar.maximum())
+    assert fades() == [True, False]
+
+
+def test_bar_is_drawn_while_its_part_is_used(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"text\n\n```\n{LONG}\n```\n")
+    (bar,) = sideways_bars(view)
+    assert isinstance(bar, PartBar)
+    view.setFocus()
+    assert not bar.is_drawn
+    QTest.mouseMove(view.viewport(), view.area(view.decorations[-1]).center().toPoint())
+    assert bar.is_drawn
+    qapp.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
+    assert not bar.is_drawn
+    bar.setValue(40)
+    assert bar.is_drawn
+
+
+@pytest.mark.parametrize("text", [WIDE_TABLE, TALL_FORMULA])
+def test_bar_keeps_distance_to_text_below(theme: Theme, qapp: QApplication, text: str) -> None:
+    view = shown(theme, qapp, f"{text}\nafter")
+    (bar,) = sideways_bars(view)
+    assert area_of(view.document(), "after").top() - bar.geometry().bottom() >= 8
