@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from PySide6.QtCore import QRectF, QSizeF, Qt, QUrl, Signal
-from PySide6.QtGui import QColor, QPainter, QPen, QResizeEvent, QTextCursor, QTextDocument
+from PySide6.QtCore import QRectF, QSize, QSizeF, Qt, QUrl, Signal
+from PySide6.QtGui import QColor, QFont, QPainter, QPen, QResizeEvent, QTextCursor, QTextDocument
 from PySide6.QtWidgets import QListWidget, QListWidgetItem, QTextEdit, QWidget
 
 from ui.kit.buttons import IconBadge, push_button
@@ -31,6 +31,7 @@ _PURPOSE = (
 )
 _LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 80
 _PICTURE_PX, _PICTURE_HEIGHT_PX = 560, 420
+_WHOLE_PICTURE_PX = _PICTURE_PX + 40  # the width of a page with margins and a scroll bar
 _FOLD = "fold"  # the scheme of links that show and hide a part of a page
 _SHORT = "In Short"
 TOPICS = {
@@ -78,7 +79,7 @@ def topics_of(files: HelpFiles) -> Iterator[Topic]:
     if files.guide is not None:
         yield from _sections(_without_pictures(files.guide.read_text(encoding="utf-8")))
     if files.license is not None:
-        yield Topic(LICENSE, files.license.read_text(encoding="utf-8"))
+        yield Topic(LICENSE, f"## {LICENSE}\n\n{files.license.read_text(encoding='utf-8')}")
 
 
 def _sections(page: str, folder: Path | None = None) -> Iterator[Topic]:
@@ -141,17 +142,22 @@ class HelpPage(DocumentPage):
 
     folder: Path | None = None
     _shown: tuple[Topic, set[str], list[str]] | None = None
+    _shown_px = 0
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the pictures into a narrower or wider page."""
+        """Fit the pictures into a narrower or wider page; not when a scroll bar narrows it.
+
+        That happens inside ``setMarkdown``, which must not be entered again.
+        """
         super().resizeEvent(event)
-        before, now = event.oldSize().width(), event.size().width()
-        if self._shown is not None and before != now and min(before, now) < _PICTURE_PX + 32:
+        before, now = self._shown_px, self.width()
+        if self._shown is not None and before != now and min(before, now) < _WHOLE_PICTURE_PX:
             self.show_topic(*self._shown)
 
     def show_topic(self, topic: Topic, opened: set[str], terms: list[str]) -> None:
         """Show a topic with its opened folds, and mark the words of a search."""
         self.folder, self._shown = topic.folder, (topic, opened, terms)
+        self._shown_px = self.width()
         self.document().setIndentWidth(24)
         self.show_markdown(_unfold(topic.text, opened))
         marks = []
@@ -174,7 +180,8 @@ class HelpPage(DocumentPage):
             mode = "-dark." if colors.is_dark else "-light."
             path = self.folder / re.sub(r"-(light|dark)\.", mode, name)
             image = picture_from(
-                path, QSizeF(min(_PICTURE_PX, self.viewport().width() - 32), _PICTURE_HEIGHT_PX)
+                path,
+                QSizeF(_PICTURE_PX + min(0, self.width() - _WHOLE_PICTURE_PX), _PICTURE_HEIGHT_PX),
             )
             if image is not None:
                 painter = QPainter(image)  # a frame: a picture has the color of the page
@@ -238,10 +245,16 @@ class HelpWindow(OwnWindow):
             if topic.title == CHANGES and not terms and self.topics.count():
                 heading = QListWidgetItem("In Detail", self.topics)
                 heading.setFlags(Qt.ItemFlag.NoItemFlags)
+                heading.setSizeHint(QSize(0, 40))
+                heading.setTextAlignment(Qt.AlignmentFlag.AlignBottom)
+                font = self.topics.font()
+                font.setWeight(QFont.Weight.DemiBold)
+                heading.setFont(font)
             item = QListWidgetItem(topic.title, self.topics)
             item.setData(Qt.ItemDataRole.UserRole, topic)
         show_text(self._empty, "" if found else f"No Results for “{typed.strip()}”")
-        self.page.setVisible(bool(found))
+        if not found:
+            self.page.show_topic(Topic("", ""), set(), [])
         self.topics.setCurrentRow(0)
 
     def _step(self, by: int) -> None:

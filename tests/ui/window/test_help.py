@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QFont, QGuiApplication, QTextCursor
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QLabel, QPushButton
+from PySide6.QtWidgets import QApplication, QLabel, QPushButton, QWidget
 
 from app.paths import page
 from tests.ui.driving import entry
 from ui.kit.dates import format_day
+from ui.kit.theme import Theme
 from ui.window import other_windows
 from ui.window.help_window import TOPICS, AboutDialog, HelpFiles, HelpPage, topics_of
 from ui.window.main_window import MainWindow
@@ -156,3 +157,18 @@ async def test_shortcuts_stand_below_each_other_in_a_narrow_window(window: MainW
     QApplication.processEvents()
     assert len(lefts()) == 1
     dialog.close()
+
+
+def test_help_page_does_not_show_a_topic_inside_another(theme: Theme, parent: QWidget) -> None:
+    files = HelpFiles(page("HELP.md"), page("WINDOW.md"), page("CHANGELOG.md"))
+    topics = {topic.title: topic for topic in topics_of(files)}
+    shown = HelpPage("Help")
+    shown.resize(590, 600)
+    shown.show()
+    for _ in range(3):
+        for before in ("Tools", "Privacy"):  # with a scroll bar, and without
+            shown.show_topic(topics[before], set(), [])
+            shown.show_topic(topics["Chat"], set(), [])
+            text = shown.document().begin().next()
+            assert QTextCursor(text).charFormat().fontWeight() == QFont.Weight.Normal
+    shown.close()

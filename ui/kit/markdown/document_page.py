@@ -28,13 +28,17 @@ class DocumentPage(QTextBrowser):
         code.setNonBreakableLines(False)  # long lines wrap
         begin = QTextBlockFormat(code)
         begin.setTopMargin(10)
-        block, was_code = self.document().begin(), False
+        below = QTextBlockFormat(form)
+        below.setTopMargin(12)
+        block, was_code, was_picture = self.document().begin(), False, False
         while block.isValid():
             is_code = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
-            if _PICTURE not in block.text():  # its line would be higher than the picture
-                one = (code if was_code else begin) if is_code else form
+            is_picture = _PICTURE in block.text()
+            if not is_picture:  # its line would be higher than the picture
+                plain = below if was_picture else form
+                one = (code if was_code else begin) if is_code else plain
                 QTextCursor(block).mergeBlockFormat(one)
-            block, was_code = block.next(), is_code
+            block, was_code, was_picture = block.next(), is_code, is_picture
 
     def loadResource(self, kind: int, url: QUrl | str) -> object:
         """Load neither files nor addresses; a picture is a transparent pixel."""
