@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QSlider,
     QTabBar,
-    QTextBrowser,
+    QTextEdit,
     QWidget,
 )
 
@@ -38,9 +38,7 @@ CONTROLS = frozenset({
 _NOT_BY_TAB = frozenset({ROLES.ProgressBar, ROLES.PageTab, ROLES.MenuItem, ROLES.Link})
 SHORTCUT = re.compile(r"\b(Ctrl|Shift|Alt|Meta|Esc|Enter|Return|F\d{1,2})\b[+)]|\((Esc|Enter|Del)")
 HTML = re.compile(r"</?(?:b|i|p|br|a|span|div|html|body|table|tr|td|h[1-6]|style)\b[^>]*>", re.I)
-_WHOLE = (
-    QAbstractSpinBox | QComboBox | QLineEdit | QPlainTextEdit | QTextBrowser | QAbstractItemView
-)
+_WHOLE = QAbstractSpinBox | QComboBox | QLineEdit | QPlainTextEdit | QTextEdit | QAbstractItemView
 
 
 async def settled() -> None:
@@ -68,7 +66,7 @@ def walked(top: QWidget, back: bool = False) -> list[QWidget]:
         now = QApplication.focusWidget()
         assert now is not None
         assert top.isAncestorOf(now), "the focus left the window"
-        if isinstance(now, QTextBrowser) and now is before:
+        if isinstance(now, QTextEdit) and now is before:
             continue  # from one link to the next
         if seen and now is seen[0]:
             return seen

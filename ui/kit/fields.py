@@ -2,6 +2,7 @@
 
 import sys
 from decimal import Decimal
+from math import ceil
 from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt, Signal
@@ -12,6 +13,8 @@ from PySide6.QtGui import (
     QInputMethodEvent,
     QKeyEvent,
     QResizeEvent,
+    QTextBlockFormat,
+    QTextCursor,
     QWheelEvent,
 )
 from PySide6.QtWidgets import (
@@ -21,6 +24,7 @@ from PySide6.QtWidgets import (
     QPlainTextEdit,
     QSizePolicy,
     QSlider,
+    QTextEdit,
     QWidget,
 )
 
@@ -35,6 +39,8 @@ _HARMLESS = (
 # On a Mac, Option types letters; elsewhere Alt opens menus.
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
+_LINE_PERCENT = 122
+_MARGIN_PX = 2
 # A longer text that is pasted would fill the field with what no user reads there.
 MAX_PASTED_CHARS = 8_000
 
@@ -89,7 +95,7 @@ def local_paths(source: QMimeData) -> list[Path]:
     return [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
 
 
-def disable_horizontal_scrolling(field: QPlainTextEdit) -> None:
+def disable_horizontal_scrolling(field: QPlainTextEdit | QTextEdit) -> None:
     """Prevent a field that wraps its lines from scrolling sideways.
 
     Qt rounds the width of a line without spaces up and lets the field scroll by that pixel.
@@ -125,7 +131,7 @@ class TextArea(QPlainTextEdit):
         return self._given if typed == self._shown else typed
 
 
-class GrowingInput(QPlainTextEdit):
+class GrowingInput(QTextEdit):
     """Enter sends, and Shift+Enter breaks the line; an input method keeps its own Enter."""
 
     submitted = Signal()
@@ -139,12 +145,14 @@ class GrowingInput(QPlainTextEdit):
         super().__init__(parent)
         self._is_composing = False
         self._max_px: int | None = None
+        self.setAcceptRichText(False)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setTabChangesFocus(True)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         disable_horizontal_scrolling(self)
-        self.document().setDocumentMargin(2)
+        self.document().setDocumentMargin(_MARGIN_PX)
+        self._space_lines()
         self.textChanged.connect(self._fit)
         current_theme().changed.connect(self._zoom)
         self._zoom()
@@ -154,6 +162,21 @@ class GrowingInput(QPlainTextEdit):
         self.setFont(font)
         self.viewport().setFont(font)  # draws the placeholder; the style sheet has fixed its font
         self._fit()
+
+    def setPlainText(self, text: str) -> None:  # noqa: N802 - Qt's name
+        """Replace the text, whose lines keep their height."""
+        super().setPlainText(text)
+        self._space_lines()
+
+    def _space_lines(self) -> None:
+        """Space the lines as in messages; lines that are typed later inherit it."""
+        form, cursor = QTextBlockFormat(), QTextCursor(self.document())
+        kind = QTextBlockFormat.LineHeightTypes.ProportionalHeight
+        form.setLineHeight(_LINE_PERCENT, kind.value)
+        cursor.select(cursor.SelectionType.Document)
+        self.setUndoRedoEnabled(False)  # it is no step to undo
+        cursor.mergeBlockFormat(form)
+        self.setUndoRedoEnabled(True)
 
     def setPlaceholderText(self, text: str) -> None:  # noqa: N802 - Qt's name
         """Show another placeholder; Qt does not repaint a visible one when it changes."""
@@ -237,17 +260,24 @@ class GrowingInput(QPlainTextEdit):
             self._fit()
 
     def _fit(self) -> None:
-        lines, maximum = max(1, round(self.document().size().height())), 10
+        text_px = self.document().size().height() - 2 * _MARGIN_PX
+        lines, maximum = max(1, round(text_px / self._line_px)), 10
         if self._max_px is not None:
-            maximum = max(2, min(maximum, self._max_px // self.fontMetrics().lineSpacing()))
+            maximum = max(2, min(maximum, int(self._max_px / self._line_px)))
         self.setFixedHeight(self._height(min(lines, maximum)))
         policy = Qt.ScrollBarPolicy
         self.setVerticalScrollBarPolicy(
             policy.ScrollBarAsNeeded if lines > maximum else policy.ScrollBarAlwaysOff
         )
+        if lines <= maximum:
+            self.verticalScrollBar().setMaximum(0)  # Qt's is from before the field grew
+
+    @property
+    def _line_px(self) -> float:
+        return self.fontMetrics().lineSpacing() * _LINE_PERCENT / 100
 
     def _height(self, lines: int) -> int:
-        return lines * self.fontMetrics().lineSpacing() + 8
+        return ceil(lines * self._line_px) + 2 * _MARGIN_PX + 2
 
 
 class NumberField(QDoubleSpinBox):

@@ -282,7 +282,7 @@ QDockWidget > QWidget { background: $sidebar; }
 
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
 #composer[focused="true"] { border: $ring; }
-#composer > QPlainTextEdit { background: transparent; border: none; padding: 0; }
+#composer > QTextEdit { background: transparent; border: none; padding: 0; }
 
 #find_bar { background: $sunken; border-bottom: 1px solid $line; }
 

@@ -25,7 +25,7 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QStyle,
     QStyleOption,
-    QTextBrowser,
+    QTextEdit,
     QWidget,
 )
 
@@ -42,7 +42,7 @@ _WHOLE = (
     QComboBox,
     QLineEdit,
     QPlainTextEdit,
-    QTextBrowser,
+    QTextEdit,
 )
 
 

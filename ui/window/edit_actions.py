@@ -26,7 +26,7 @@ from ui.kit.menus import copied_text, copy_text
 class EditActions(QObject):
     """Acts on the focused text field, which handles these keys itself; otherwise on the chat."""
 
-    def __init__(self, workspace: Workspace, composer: QPlainTextEdit, parent: QObject) -> None:
+    def __init__(self, workspace: Workspace, composer: QTextEdit, parent: QObject) -> None:
         super().__init__(parent)
         self._composer = composer
         self._focused: QWidget | None = None
@@ -96,7 +96,7 @@ class EditActions(QObject):
     def can_paste(self) -> bool:
         """Return whether the field takes the content of the clipboard."""
         field = self._writable or self._composer
-        return field.canPaste() if isinstance(field, QPlainTextEdit) else bool(copied_text())
+        return bool(copied_text()) if isinstance(field, QLineEdit) else field.canPaste()
 
     def can_paste_plain(self) -> bool:
         return bool(copied_text())

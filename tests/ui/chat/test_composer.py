@@ -1,3 +1,4 @@
+import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QInputMethodEvent
 from PySide6.QtWidgets import QApplication
@@ -38,3 +39,25 @@ def test_the_button_stops_while_an_answer_runs(qtbot: QtBot, composer: Composer)
     with qtbot.waitSignal(composer.stop_requested):
         qtbot.mouseClick(composer.action, Qt.MouseButton.LeftButton)
     assert composer.action.accessibleName() == "Stop the answer"
+
+
+def test_lines_are_as_far_apart_as_in_messages_and_the_field_grows(
+    qtbot: QtBot, composer: Composer
+) -> None:
+    field = composer.input
+    composer.resize(600, 300)
+    heights = []
+    for text in ("", "one", "one\ntwo", "one\ntwo\nthree", "one"):
+        composer.set_text(text)
+        heights.append(field.height())
+        assert field.verticalScrollBar().maximum() == 0
+    empty, one, two, three, again = heights
+    assert empty == one == again
+    line_px = field.fontMetrics().lineSpacing()
+    assert 1.15 * line_px < two - one < 1.35 * line_px
+    assert three - two == pytest.approx(two - one, abs=1)
+    qtbot.keyClicks(field, "!")
+    field.undo()
+    assert composer.text == "one"
+    composer.set_text("line\n" * 40)
+    assert field.verticalScrollBar().maximum() > 0

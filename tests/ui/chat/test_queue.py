@@ -41,7 +41,7 @@ async def test_queued_messages_are_sent_in_order(
     send(window, "And after that?")
     assert waiting(window) == ["And then?", "And after that?"]
     assert window.chat.queue.isVisible()
-    assert window.chat.queue.cards[0].accessibleName() == "Sent next: And then?"
+    assert window.chat.queue.cards[0].accessibleName() == "Next: And then?"
     for number in (2, 3):
         scripted.say(TextDelta("1"), END)
         await eventually(lambda number=number: len(scripted.generations) == number)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
     QLineEdit,
     QMenu,
     QPlainTextEdit,
+    QTextEdit,
     QWidget,
 )
 
@@ -119,7 +120,7 @@ def _state(widget: QWidget) -> Iterator[object]:
     elif isinstance(widget, QLineEdit):
         yield widget.text()
         yield widget.selectedText()
-    elif isinstance(widget, QPlainTextEdit):
+    elif isinstance(widget, QPlainTextEdit | QTextEdit):
         yield widget.toPlainText()
     elif isinstance(widget, QAbstractItemView):
         model = widget.model()

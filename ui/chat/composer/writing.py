@@ -118,12 +118,12 @@ class QueueCard(EditedInPlace):
         self.remove.clicked.connect(lambda: self.changed.emit(None))
 
     def show_position(self, number: int) -> None:
-        position = "Sent next" if number == 0 else f"Sent as number {number + 1}"
+        position = "Next" if number == 0 else "Then"
         self.setAccessibleName(f"{position}: {self._shown}")
-        self.order.setText("Next" if number == 0 else "Then")
+        self.order.setText(position)
 
     def begin_editing(self) -> None:
-        name = "message that is sent next"
+        name = "queued message"
         self.open_editor(self._column, self._line, *self.message, accessible_name=name)
 
     def show_edited_part(self) -> None:
@@ -143,7 +143,7 @@ class QueueCards(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self.setAccessibleName("Messages that are sent next")
+        self.setAccessibleName("Queued messages")
         self.notice = label("", "muted", 0.93, is_wrapped=True)
         self.more = label("", "faint", 0.92)
         self.cards: list[QueueCard] = []
