@@ -41,11 +41,12 @@ from ui.inspector.shown_run import (
     InspectorTools,
     ShownRun,
     Tape,
+    TokenMark,
     alternatives,
     describe_token,
 )
 from ui.inspector.stop_tabs import EndingTab, MatcherTab, WhatIfTab
-from ui.inspector.tape_view import TapeView
+from ui.inspector.tape_view import TapeLegend, TapeView
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.buttons import Choice, EmptyState, IconBadge, IconButton, UndoBar, push_button
 from ui.kit.commands import Command, Entry, Submenu, fill_menu
@@ -66,6 +67,8 @@ _LEVELS = (
     (TraceLevel.FULL, "Everything", "Also the probability and alternatives of each token"),
 )
 _OPENED = "Saved runs (*.json *.fullstop-run)"
+
+_GLUED_CHARS = 64  # the longest last sentence of a verdict that is never broken
 
 _Kind = TypeVar("_Kind", bound=InspectorTab)
 _HINT = (
@@ -165,9 +168,9 @@ class VerdictHead(QWidget):
         super().__init__()
         self._inspector, self._forks, self._bar = inspector, forks, bar
         self._badge = IconBadge(32)
-        self.sentence = label("", "title", 1.15, is_wrapped=True)
+        self.sentence = label("", "title", 1.22, is_wrapped=True)
         self.source = label("", "muted", 0.95, is_wrapped=True)
-        self.steps = label("", "muted", 0.98, is_wrapped=True)
+        self.steps = label("", "muted", 0.95, is_wrapped=True)
         self.figures = label("", "muted", 0.95, is_wrapped=True)
         self.keep_on = QPushButton("Continue")
         self.raise_limit = QPushButton("Raise Limit and Continue")
@@ -251,17 +254,19 @@ class VerdictHead(QWidget):
     def _show_text(self, icon: str, tone: Tone, sentence: str, steps: list[str]) -> None:
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
-        show_text(self.steps, " ".join(step for step in steps if step))
+        *first, last = [step for step in steps if step] or [""]
+        if len(last) < _GLUED_CHARS:  # its last words do not stand alone in a line
+            last = last.replace(" ", "\xa0")
+        show_text(self.steps, " ".join([*first, last]))
 
     def _lay_out(self) -> None:
         actions = FlowLayout()
         for action in self._actions:
             actions.addWidget(action)
-        texts = column(
-            6, self.sentence, self.source, self.steps, self.figures, 4, actions, spacing=4
-        )
         top = Qt.AlignmentFlag.AlignTop
-        row((self._badge, 0, top), (texts, 1), (self._bar, 0, top), spacing=12, on=self)
+        head = row((self.sentence, 1), (self._bar, 0, top), spacing=12)
+        texts = column(head, self.source, self.steps, self.figures, 4, actions, spacing=4)
+        row((self._badge, 0, top), (texts, 1), spacing=12, on=self)
 
 
 def _source(shown: ShownRun | None) -> str:
@@ -325,7 +330,7 @@ class InspectorWindow(OwnWindow):
         self.forks = Forks(inspector, self)
         self.head = VerdictHead(inspector, self.forks, self.bar)
         self.tape = TapeView()
-        self.legend = ElidedLabel("", "", 0.92)
+        self.legend = TapeLegend()
         self.token = ElidedLabel("")
         self._tabs = make_tabs(inspector, tools)
         self.tokens, self.ending = self.tab(TokensTab), self.tab(EndingTab)
@@ -384,7 +389,6 @@ class InspectorWindow(OwnWindow):
             self.tabs.addTab(tab, tab.title)
         upper, texts = self._upper, column(self.token, self.legend, spacing=4)
         column(self.head, (self.tape, 1), texts, spacing=12, margins=(0, 0, 0, 8), on=upper)
-        self.legend.setProperty("role", "muted")
         for number, (pane, lines) in enumerate(((upper, 20), (self._lower(), 15))):
             # Only the user moves the handle: no size hint of a run or of a tab does.
             pane.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
@@ -475,7 +479,8 @@ class InspectorWindow(OwnWindow):
 
     def _show_legend(self) -> None:
         text = self.tape.legend
-        self.legend.setText(text[:1].upper() + text[1:])
+        has_copies = "alternating" in text
+        self.legend.show_legend(text, TokenMark.NONE if has_copies else self.tape.marks)
         self.legend.setAccessibleName(f"Marks on the tape: {text}")
 
     def _bring_tabs_into_view(self) -> None:
@@ -550,7 +555,7 @@ class InspectorWindow(OwnWindow):
         self.tape.setAccessibleDescription(details)
         names = alternatives(token, trace.vocabulary)
         if names:  # one line, so that the tape keeps its height
-            self.legend.setText(f"Likeliest here: {names}")
+            self.legend.show_legend(f"Likeliest here: {names}", TokenMark.NONE)
         self.tokens.choose_token(token.index)
 
 

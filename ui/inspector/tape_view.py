@@ -5,18 +5,26 @@ the newest tokens of a long run are drawn.
 """
 
 from bisect import bisect_right
+from typing import cast
 
-from PySide6.QtCore import QMimeData, QPoint, Qt, Signal
+from PySide6.QtCore import QMimeData, QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
+    QBrush,
     QColor,
     QContextMenuEvent,
     QFont,
     QKeyEvent,
+    QLinearGradient,
     QMouseEvent,
+    QPainter,
+    QPaintEvent,
+    QPen,
     QResizeEvent,
+    QTextBlock,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
+    QTextDocument,
 )
 from PySide6.QtWidgets import QTextEdit
 
@@ -35,6 +43,7 @@ from ui.inspector.shown_run import (
     copy_of,
     describe_copy,
 )
+from ui.kit.labels import ElidedLabel
 from ui.kit.theme import current_theme, fixed_font
 from ui.records.runs import Run
 from ui.words import ORIGIN_DESCRIPTIONS
@@ -43,19 +52,23 @@ FORK_LABEL = "Fork at This Token…"
 MAX_TOKENS = 1_000
 _LINE_FEED = "⏎"
 _JOINER = "\u2060"  # no line breaks there: a special token stays whole
+_BREAK = "\u200b"  # before a token: lines break between tokens where they can
+_UNSEEN = str.maketrans("", "", _JOINER + _BREAK)
 # Shorter copies have no number: about half a line, as a chip takes a quarter of one.
 _MIN_NUMBERED = 8
 
 _LINES = QTextCharFormat.UnderlineStyle
 LEGEND = {
-    TokenMark.DRAFTED: "dotted line: accepted draft token",
-    TokenMark.FORCED: "solid line: forced by the schema, the call or the end of thinking, or "
-    "chosen at a fork",
-    TokenMark.HELD: "wavy line: held back, because it could become a stop",
-    TokenMark.MATCHED: "bold: the stop that ended the answer",
-    TokenMark.LOST: "gray: cut by the list of What If",
-    TokenMark.GAINED: "green: kept by the list of What If",
+    TokenMark.DRAFTED: "dotted: accepted draft token",
+    TokenMark.FORCED: "underlined: forced, or chosen at a fork",
+    TokenMark.HELD: "hatched: held back as a possible stop",
+    TokenMark.MATCHED: "outlined: the stop that ended the answer",
+    TokenMark.CUT: "red: cut off",
+    TokenMark.LOST: "gray: cut by this list",
+    TokenMark.GAINED: "green: kept by this list",
 }
+_FADE_PX = 20  # of the edge beyond which there is more text
+_MIN_PAD_PX = 4  # above the first line of a tape that scrolls
 
 
 class TapeView(QTextEdit):
@@ -71,6 +84,7 @@ class TapeView(QTextEdit):
         self._cycles: tuple[Repetition, ...] = ()
         self._tried: Replayed | None = None
         self._marks = TokenMark.NONE
+        self._stop_range = 0, 0  # document positions of the stop that ended the run
         self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
         self._channel: Channel | None = None
@@ -88,6 +102,10 @@ class TapeView(QTextEdit):
         self.viewport().setMouseTracking(True)
         align(self)
         current_theme().changed.connect(self._draw_in_new_colors)
+
+    @property
+    def marks(self) -> TokenMark:
+        return self._marks
 
     @property
     def legend(self) -> str:
@@ -108,7 +126,11 @@ class TapeView(QTextEdit):
         if tried is not self._tried:
             self._tried = tried
             self._draw_again()
-            self.find("✂")  # scrolls to it
+            self.moveCursor(QTextCursor.MoveOperation.Start)
+            if self.find("✂"):
+                bar, middle = self.verticalScrollBar(), self.viewport().height() // 2
+                bar.setValue(bar.value() + self.cursorRect().center().y() - middle)
+                self.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
     def catch_up(self) -> None:
         trace = self._trace
@@ -152,8 +174,49 @@ class TapeView(QTextEdit):
         bar = self.verticalScrollBar()
         is_at_end = bar.value() >= bar.maximum() - 4
         super().resizeEvent(event)
+        self._show_whole_lines()
         if is_at_end:
             bar.setValue(bar.maximum())
+
+    def _show_whole_lines(self) -> None:
+        """Pad the top of a tape that scrolls, so that its end has whole lines."""
+        document, pad_px = self.document(), self.viewportMargins().top()
+        outside_px = self.viewport().height() + pad_px
+        above_px, wanted_px = document.size().height() - outside_px, 0
+        if above_px > 0:
+            top = above_px + _MIN_PAD_PX
+            hit = Qt.HitTestAccuracy.FuzzyHit
+            place = document.documentLayout().hitTest(QPointF(document.documentMargin(), top), hit)
+            block = document.findBlock(place)
+            lines = [*_line_tops(block), *_line_tops(block.next())]
+            wanted_px = round(next((y for y in lines if y >= top), top) - above_px)
+        if wanted_px != pad_px:
+            self.setViewportMargins(0, wanted_px, 0, 0)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Outline the stop, and let the text fade out where there is more of it."""
+        super().paintEvent(event)
+        colors, bar = current_theme().colors, self.verticalScrollBar()
+        painter = QPainter(self.viewport())
+        painter.translate(-self.horizontalScrollBar().value(), -bar.value())
+        paint_outline(painter, self.document(), self._stop_range)
+        painter.resetTransform()
+        area = QRectF(self.viewport().rect())
+        above, below = QRectF(area), QRectF(area)
+        above.setHeight(_FADE_PX)
+        below.setTop(area.bottom() - _FADE_PX)
+        hidden = QColor(colors.raised)
+        hidden.setAlpha(0)
+        for edge, start, end, is_more in (
+            (above, above.topLeft(), above.bottomLeft(), bar.value() > 0),
+            (below, below.bottomLeft(), below.topLeft(), bar.value() < bar.maximum()),
+        ):
+            if is_more:
+                fade = QLinearGradient(start, end)
+                fade.setColorAt(0, QColor(colors.raised))
+                fade.setColorAt(1, hidden)
+                painter.fillRect(edge, fade)
+        painter.end()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
         super().mouseMoveEvent(event)
@@ -173,7 +236,7 @@ class TapeView(QTextEdit):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Copy the text without its joiners."""
         copied = QMimeData()
-        copied.setText(self.textCursor().selection().toPlainText().replace(_JOINER, ""))
+        copied.setText(self.textCursor().selection().toPlainText().translate(_UNSEEN))
         return copied
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
@@ -230,6 +293,7 @@ class TapeView(QTextEdit):
         self.clear()
         self._text_font, self._chip_font = (fixed_font(self.font(), s) for s in (1.12, 0.82))
         self._marks = TokenMark.NONE
+        self._stop_range = 0, 0
         self._begins.clear()
         self._tokens.clear()
         self._channel = None
@@ -256,10 +320,13 @@ class TapeView(QTextEdit):
             if span.row != row:
                 row = span.row
                 self._open_band(cursor, tape.tokens[row].channel)
+                if cursor.positionInBlock():
+                    cursor.insertText(_BREAK, self._plain())
                 self._begins.append(cursor.position())
                 self._open_copy(cursor, tape.tokens[row].index)
             self._write(cursor, span, tape, first + row)
         cursor.endEditBlock()
+        self._show_whole_lines()
         if is_at_end:
             bar.setValue(bar.maximum())
 
@@ -316,22 +383,24 @@ class TapeView(QTextEdit):
         self._marks |= marks
         if span.is_chip:
             form = self._chip()
-            self._draw_marks(form, marks)
+            draw_marks(form, marks)
             cursor.insertText(_JOINER.join(f"\xa0{span.text}\xa0".replace(" ", "\xa0")), form)
             return
         # Qt lays a block out again whenever it grows, so the length of blocks is limited.
         if cursor.positionInBlock() > 500:
             cursor.insertBlock(self._continued)
-        form = self._plain()
+        begin, form = cursor.position(), self._plain()
         if (ground := self._ground(position)) is not None:
             form.setBackground(ground)
-        self._draw_marks(form, marks)
+        draw_marks(form, marks)
         *lines, last = visible(span.text).split(_LINE_FEED)
         for line in lines:
             # A line feed is shown and breaks the line, as it does in the answer.
             cursor.insertText(f"{line}{_LINE_FEED}", form)
             cursor.insertBlock(self._continued)
         cursor.insertText(last, form)
+        if marks & TokenMark.MATCHED:
+            self._stop_range = self._stop_range[0] or begin, cursor.position()
         stop = tape.stop
         ends = stop is not None and stop.rule_index is not None and span.marks & TokenMark.MATCHED
         if ends and position == len(self._tokens) - 1 and stop is not None:
@@ -342,33 +411,6 @@ class TapeView(QTextEdit):
         chip.setForeground(QColor(colors.on_accent))
         chip.setBackground(QColor(colors.accent))
         cursor.insertText(text, chip)
-
-    @staticmethod
-    def _draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
-        colors = current_theme().colors
-        lines = (
-            (TokenMark.DRAFTED, _LINES.DotLine, colors.done),
-            (TokenMark.FORCED, _LINES.SingleUnderline, colors.tool),
-            (TokenMark.HELD, _LINES.WaveUnderline, colors.limit),
-        )
-        for mark, line, color in lines:
-            if marks & mark:
-                form.setUnderlineStyle(line)
-                form.setUnderlineColor(QColor(color))
-        if marks & TokenMark.HELD:
-            form.setBackground(QColor(colors.limit_soft))
-        if marks & TokenMark.MATCHED:
-            form.setBackground(QColor(colors.match_soft))
-            form.setFontWeight(QFont.Weight.Bold)
-        if marks & TokenMark.CUT:
-            form.setForeground(QColor(colors.fault))
-            form.setFontStrikeOut(True)
-        if marks & TokenMark.LOST:
-            form.setForeground(QColor(colors.faint))
-            form.setFontStrikeOut(True)
-        if marks & TokenMark.GAINED:
-            form.setForeground(QColor(colors.done))
-            form.setBackground(QColor(colors.done_soft))
 
     def _mark_chosen(self) -> None:
         colors, selections = current_theme().colors, []
@@ -406,3 +448,98 @@ class TapeView(QTextEdit):
             cursor = self.textCursor()
             cursor.setPosition(self._begins[self._chosen])
             self.setTextCursor(cursor)
+
+
+def _line_tops(block: QTextBlock) -> list[float]:
+    layout = block.layout()
+    lines = range(layout.lineCount()) if block.isValid() else ()
+    return [layout.position().y() + layout.lineAt(number).y() for number in lines]
+
+
+def draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
+    """Let a format show the marks of its text, except for the outline of a stop."""
+    colors = current_theme().colors
+    lines = (
+        (TokenMark.DRAFTED, _LINES.DotLine, colors.done),
+        (TokenMark.FORCED, _LINES.SingleUnderline, colors.tool),
+    )
+    for mark, line, color in lines:
+        if marks & mark:
+            form.setUnderlineStyle(line)
+            form.setUnderlineColor(QColor(color))
+    if marks & TokenMark.HELD:
+        form.setBackground(QBrush(QColor(colors.limit), Qt.BrushStyle.BDiagPattern))
+    if marks & TokenMark.MATCHED:
+        form.setBackground(QColor(colors.match_soft))
+        form.setFontWeight(QFont.Weight.Bold)
+    if marks & TokenMark.CUT:
+        form.setForeground(QColor(colors.fault))
+        form.setFontStrikeOut(True)
+    if marks & TokenMark.LOST:
+        form.setForeground(QColor(colors.faint))
+        form.setFontStrikeOut(True)
+    if marks & TokenMark.GAINED:
+        form.setForeground(QColor(colors.done))
+        form.setBackground(QColor(colors.done_soft))
+
+
+def paint_outline(painter: QPainter, document: QTextDocument, span: tuple[int, int]) -> None:
+    """Outline a part of a document, once a line."""
+    begin, end = span
+    block = document.findBlock(begin)
+    painter.setPen(QPen(QColor(current_theme().colors.match), 1.5))
+    while begin < end and block.isValid() and block.position() < end:
+        layout, start = block.layout(), block.position()
+        for number in range(layout.lineCount()):
+            line = layout.lineAt(number)
+            first = max(begin - start, line.textStart())
+            last = min(end - start, line.textStart() + line.textLength())
+            if first < last:
+                left, right = (
+                    cast(tuple[float, int], line.cursorToX(place))[0] for place in (first, last)
+                )
+                area = QRectF(left, line.y(), right - left, line.height())
+                painter.drawRect(area.translated(layout.position()))
+        block = block.next()
+
+
+class TapeLegend(ElidedLabel):
+    """A sample of each mark on the tape with its meaning; as words where these are too wide."""
+
+    def __init__(self) -> None:
+        super().__init__("", "muted", 0.92)
+        self.setContentsMargins(0, 3, 0, 3)
+        self._samples = QTextDocument(self)
+        self._samples.setDocumentMargin(0)
+        self._stop_range = 0, 0
+
+    def show_legend(self, text: str, marks: TokenMark) -> None:
+        """Show the words of a legend, or samples in their place if the text explains these."""
+        self.setText(text[:1].upper() + text[1:])
+        self._samples.clear()
+        self._samples.setDefaultFont(self.font())
+        self._stop_range = 0, 0
+        cursor, colors = QTextCursor(self._samples), current_theme().colors
+        for mark in (mark for mark in LEGEND if mark & marks):
+            sample, words = QTextCharFormat(), QTextCharFormat()
+            sample.setFont(fixed_font(self.font(), 1.0))
+            sample.setForeground(QColor(colors.text))
+            words.setForeground(QColor(colors.muted))
+            draw_marks(sample, mark)
+            begin = cursor.position()
+            cursor.insertText("\xa0ab\xa0", sample)
+            if mark is TokenMark.MATCHED:
+                self._stop_range = begin, cursor.position()
+            meaning = LEGEND[mark].partition(": ")[2]
+            cursor.insertText(f"\xa0 {meaning[:1].upper()}{meaning[1:]}\xa0 \xa0 \xa0", words)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        document = self._samples
+        if document.isEmpty() or document.idealWidth() > self.width():
+            super().paintEvent(event)
+            return
+        painter = QPainter(self)
+        painter.translate(1, (self.height() - document.size().height()) / 2)
+        document.drawContents(painter)
+        paint_outline(painter, document, self._stop_range)
+        painter.end()

@@ -21,3 +21,8 @@ def run_entry(inspector: InspectorWindow, words: str) -> QAction:
     """Open the menu of the shown run, and return one of its entries."""
     inspector.bar.menu.aboutToShow.emit()
     return entry(inspector.bar.menu, words)
+
+
+def tape_text(inspector: InspectorWindow) -> str:
+    """Return the text on the tape without the places where its lines may break."""
+    return inspector.tape.toPlainText().replace("\u200b", "")

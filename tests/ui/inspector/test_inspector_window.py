@@ -8,7 +8,7 @@ from PySide6.QtTest import QTest
 from tests.support.answers.said import sentence_of_stop
 from tests.ui.driving import eventually
 from tests.ui.inspector.conftest import Record
-from tests.ui.inspector.inspecting import COUNT, ask, run_entry
+from tests.ui.inspector.inspecting import COUNT, ask, run_entry, tape_text
 from tests.ui.walks import settled
 from ui.inspector.inspector_window import InspectorWindow
 from ui.inspector.stop_tabs import WhatIfTab
@@ -23,7 +23,7 @@ async def test_answer_shows_verdict_tape_and_tokens(
     await ask(window, COUNT, "6")
     assert inspector.head.sentence.text() == sentence_of_stop("6")
     assert "was complete with token 11" in inspector.head.steps.text()
-    assert inspector.tape.toPlainText().replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
+    assert tape_text(inspector).replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
     assert inspector.tokens.model.rowCount() == 11
     assert inspector.tokens.table.isVisible()
     assert inspector.tokens.table.horizontalScrollBar().maximum() == 0
@@ -74,7 +74,7 @@ async def test_another_list_is_tried_as_it_is_typed(
     inspector.tab(WhatIfTab).editor.input.setText("3")
     await eventually(lambda: "by the sequence being typed" in words())
     assert words() == "Would stop at token 5 by the sequence being typed, keeping 4 characters."
-    assert "2⏎\n ✂ What If ends here 3" in inspector.tape.toPlainText()
+    assert "2⏎\n ✂ What If ends here 3" in tape_text(inspector)
     inspector.tabs.setCurrentWidget(inspector.tokens)
     assert "✂" not in inspector.tape.toPlainText()
 

@@ -150,7 +150,7 @@ def test_kept_trace_fills_every_tab_until_deleted(
             else:
                 count = inspector.tokens.model.rowCount
                 await eventually(lambda: count() > 0)
-                assert inspector.tape.toPlainText().startswith("1⏎\n2⏎\n3⏎")
+                assert inspector.tape.toPlainText().replace("\u200b", "").startswith("1⏎\n2⏎\n3⏎")
                 assert inspector.legend.isVisible()
                 inspector.tabs.setCurrentWidget(inspector.ending)
                 assert inspector.ending.curve.isVisible()

@@ -1,9 +1,11 @@
 """Marks of drafted and forced tokens and of copies on the tape, and their legend."""
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QTextCursor
 from pytestqt.qtbot import QtBot
 
+from engine.recording.replay import replay
 from engine.recording.saved_run import from_json, to_json
 from engine.stopping.record import StopKind
 from tests.ui.inspector.conftest import Record
@@ -37,6 +39,33 @@ def test_tape_shows_its_end_after_it_became_lower(view: TapeView, record: Record
     assert bar.value() == bar.maximum() > 0
 
 
+@pytest.mark.parametrize("height", [90, 200, 213, 221])
+def test_tape_shows_whole_lines_at_its_end(view: TapeView, record: Record, height: int) -> None:
+    view.show_trace(record([f"w{number}\n" for number in range(40)]).trace)
+    view.resize(500, height)
+    block = view.cursorForPosition(QPoint(20, 4)).block()
+    top = view.document().documentLayout().blockBoundingRect(block).top()
+    assert top - view.verticalScrollBar().value() == pytest.approx(0, abs=1)
+
+
+def test_tape_scrolls_to_the_end_of_what_if(view: TapeView, record: Record) -> None:
+    trace = record([f"w{number}\n" for number in range(60)]).trace
+    assert trace is not None
+    view.show_trace(trace)
+    view.show_tried(replay(trace, trace.rules.with_strings(["w20"])))
+    position = view.toPlainText().index("✂")
+    cursor = QTextCursor(view.document())
+    cursor.setPosition(position)
+    assert view.viewport().rect().contains(view.cursorRect(cursor))
+    assert not view.textCursor().hasSelection()
+
+
+def test_copied_text_of_the_tape_is_that_of_the_answer(view: TapeView, record: Record) -> None:
+    view.show_trace(record(["one ", "two ", "three"]).trace)
+    view.selectAll()
+    assert view.createMimeDataFromSelection().text().startswith("one·two·three")
+
+
 @pytest.mark.parametrize(("key", "token"), [(Qt.Key.Key_Left, 12), (Qt.Key.Key_Right, 0)])
 def test_first_arrow_key_chooses_the_token_at_that_end(
     view: TapeView, record: Record, qtbot: QtBot, key: Qt.Key, token: int
@@ -56,7 +85,7 @@ def grounds(view: TapeView) -> dict[str, set[str]]:
     found: dict[str, set[str]] = {}
     for piece in text_fragments(view.document()):
         ground = piece.charFormat().background().color().name()
-        found.setdefault(piece.text(), set()).add(ground)
+        found.setdefault(piece.text().strip("\u200b"), set()).add(ground)
     return found
 
 
