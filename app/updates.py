@@ -22,14 +22,14 @@ BUNDLE_FEED = ""
 """JSON with ``version`` and ``url`` of the newest bundle; empty while none is published."""
 _MAX_BYTES, _MAX_S = 4 << 20, 10.0
 _VERSION = re.compile(r"\d{1,6}(\.\d{1,6}){0,3}")
-_SOURCES = "Fullstop runs from a folder of its source. Update that folder."
+_SOURCES = "This copy runs from a folder of its source. Update that folder."
 
 
 def find_updates(feed: str = BUNDLE_FEED) -> Updates:
     """Return the place that has newer versions of this installation."""
     if getattr(sys, "frozen", False):
         if not feed:
-            return Updates(__version__, reason="No place with newer versions is known.")
+            return Updates(__version__, reason="This copy knows no place that has newer versions.")
         return _from(feed, "")
     try:
         installed = distribution("fullstop-chat")

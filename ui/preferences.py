@@ -18,20 +18,14 @@ GENERAL, APPEARANCE, NEW_CHATS, STOPS = "General", "Appearance", "New Chats", "S
 SERVER, TOOLS, STORAGE, MEMORY = "Server", "Tools", "Storage", "Memory"
 PANES = {
     GENERAL: "",
-    APPEARANCE: "Interface size applies the next time Fullstop starts. Zoom In and Zoom Out in the "
-    "View menu change the text of messages at once.",
+    APPEARANCE: "",
     NEW_CHATS: "",
     STOPS: "",
     MEMORY: "",
-    SERVER: "While the server is on, the tray icon brings the window back; Quit ends everything. A "
-    "model that is not in memory is loaded for the request that chooses it; where requests do not "
-    "choose, the model loaded last answers them, whatever name they give.",
+    SERVER: "",
     TOOLS: "Servers are added and turned on in the MCP Servers window. In each conversation, Tools "
     "says which of them the model may use.",
-    STORAGE: "The prompts that the model has read for your conversations are kept on this "
-    "computer’s disk, so that it does not read them again after a restart. The recorded tokens of "
-    "the answers are kept for the inspector. Only you can open these files. Nothing is kept of the "
-    "requests of other apps.",
+    STORAGE: "Only you can open these files. Nothing is kept of the requests of other apps.",
 }
 # The dialog shows beside these how much is kept now.
 KEPT_PROMPTS, KEPT_TRACES = "kept_prompts_gb", "kept_traces_mb"
@@ -66,6 +60,8 @@ class Declaration:
     option: str = ""  # empty for none, or for one of the field's name
     section: str = ""
     label: str = ""
+    group: str = ""  # the heading of its card in the pane
+    note: str = ""  # below the label
     choices: Mapping[Any, str] = field(default_factory=dict)
     unset: str = ""  # the words for None
     step: float = 1
@@ -106,6 +102,7 @@ class ServerPreferences:
         maximum=65_535,
         section=SERVER,
         label="Port",
+        group="Server",
     )
     is_on_network: bool = declare(
         False,
@@ -124,6 +121,8 @@ class ServerPreferences:
         help="whether requests choose the model by its name; else the one loaded last answers all",
         section=SERVER,
         label="Let requests choose the model",
+        group="Server",
+        note="Otherwise the model loaded last answers, whatever name a request has.",
     )
     allowed_origins: tuple[str, ...] = declare(
         (),
@@ -142,6 +141,7 @@ class ServerPreferences:
         help="whether the server is turned on when Fullstop starts",
         section=SERVER,
         label="Server at launch",
+        group="Server",
         choices={"as_left": "Last State", "on": "On", "off": "Off"},
     )
     task_max_tokens: int = declare(
@@ -152,6 +152,8 @@ class ServerPreferences:
         maximum=1_000_000,
         section=SERVER,
         label="Longest answer to background tasks",
+        group="Server",
+        note="Of clients that set no limit, such as Open WebUI’s titles. 0 for no limit.",
         unit="tokens",
     )
     was_on: bool = declare(False, help="whether the server was on when Fullstop ended")
@@ -206,6 +208,8 @@ class ModelPreferences:
         help="whether the hub is asked for newer revisions of models while their window is open",
         section=GENERAL,
         label="Check for model updates",
+        group="Updates",
+        note="While the Models window is open.",
     )
     choices: tuple[ModelChoices, ...] = declare(
         (),
@@ -228,6 +232,7 @@ class ToolPreferences:
         maximum=1_000,
         section=TOOLS,
         label="Calls per message",
+        note="Then you are asked before another tool is called.",
         unit="calls",
     )
     time_out_s: int = declare(
@@ -328,6 +333,7 @@ class Preferences:
         help="light, dark, or as the system",
         section=APPEARANCE,
         label="Appearance",
+        group="Window",
         choices={"system": "System", "light": "Light", "dark": "Dark"},
     )
     has_high_contrast: bool = declare(
@@ -335,12 +341,15 @@ class Preferences:
         help="whether lines and small text are drawn stronger than usual",
         section=APPEARANCE,
         label="Increase contrast",
+        group="Window",
     )
     reduces_motion: bool = declare(
         False,
         help="whether nothing slides, fades or shimmers; as well if the Mac reduces motion",
         section=APPEARANCE,
         label="Reduce motion",
+        group="Window",
+        note="Nothing slides, fades or shimmers.",
     )
     text_percent: int = declare(
         100,
@@ -355,6 +364,8 @@ class Preferences:
         maximum=TEXT_PERCENTS[-1],
         section=APPEARANCE,
         label="Interface size",
+        group="Window",
+        note="Applies when Fullstop starts again. View ▸ Appearance zooms messages at once.",
         choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     code_wraps: bool = declare(
@@ -362,29 +373,21 @@ class Preferences:
         help="whether long lines of code wrap; otherwise they scroll sideways",
         section=APPEARANCE,
         label="Wrap long lines of code",
+        group="Code",
     )
     code_has_numbers: bool = declare(
         False,
         help="whether the lines of code are numbered",
         section=APPEARANCE,
         label="Number the lines of code",
+        group="Code",
     )
     tells_of_answers: bool = declare(
         True,
         help="whether a notification tells of a long answer that ended in the background",
         section=GENERAL,
         label="Notify when a long answer finishes in the background",
-    )
-    when_full: WhenFull = declare(
-        "leave_out",
-        help="treatment of the oldest messages of a conversation longer than the context",
-        section=GENERAL,
-        label="Long conversations",
-        choices={
-            "leave_out": "Drop Oldest Messages",
-            "summarize": "Summarize Oldest Messages",
-            "ask": "Ask",
-        },
+        group="Answers",
     )
     ends_repetition: bool = declare(
         True,
@@ -392,6 +395,21 @@ class Preferences:
         "or more together; thinking is closed, so that the answer begins",
         section=GENERAL,
         label="End answers that repeat themselves",
+        group="Answers",
+        note="After four exact copies of a passage.",
+    )
+    when_full: WhenFull = declare(
+        "leave_out",
+        help="treatment of the oldest messages of a conversation longer than the context",
+        section=GENERAL,
+        label="Long conversations",
+        group="Conversations",
+        note="When a conversation is longer than the model’s context.",
+        choices={
+            "leave_out": "Drop Oldest Messages",
+            "summarize": "Summarize Oldest Messages",
+            "ask": "Ask",
+        },
     )
     names_conversations: bool = declare(
         True,
@@ -399,12 +417,14 @@ class Preferences:
         "to do",
         section=GENERAL,
         label="Let the model name new conversations",
+        group="Conversations",
     )
     list_order: ListOrder = declare(
         "recent",
         help="what the list of conversations is sorted by",
         section=GENERAL,
         label="Sort conversations",
+        group="Conversations",
         choices={
             "recent": "By Last Message",
             "created": "Newest First",
@@ -424,6 +444,8 @@ class Preferences:
         help="whether the newest version of Fullstop is looked up when it starts",
         section=GENERAL,
         label="Check for Fullstop updates",
+        group="Updates",
+        note="When Fullstop starts.",
     )
     asks_before_updates: bool = declare(
         True,
@@ -439,6 +461,8 @@ class Preferences:
         help="whether the server goes on when the window is closed; on a Mac, the whole program",
         section=SERVER,
         label="Keep serving when the window closes",
+        group="Server",
+        note="The tray icon brings the window back. Quit ends everything.",
     )
     kept_prompts_gb: int = declare(
         5,
@@ -448,6 +472,7 @@ class Preferences:
         maximum=1_000,
         section=STORAGE,
         label="Cached prompts",
+        note="Conversations need not be read again after a restart.",
         choices={
             0: "Off",
             1: "Keep up to 1 GB",
@@ -464,6 +489,7 @@ class Preferences:
         maximum=100_000,
         section=STORAGE,
         label="Recorded tokens",
+        note="Answers can be inspected after a restart.",
         choices={
             0: "Off",
             100: "Keep up to 100 MB",

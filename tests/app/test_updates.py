@@ -130,7 +130,7 @@ def test_updates_come_from_where_the_program_came_from(
     command = updates._install_command(Installed(INSTALLER="uv"))
     assert command == "uv tool upgrade fullstop-chat"
     assert found(INSTALLER="pip\n", direct_url="{}").look is None
-    assert found().reason.startswith("Fullstop runs from a folder")
+    assert found().reason.startswith("This copy runs from a folder")
     monkeypatch.setattr("sys.frozen", True, raising=False)
     assert find_updates().look is None
     assert find_updates("https://example.org/feed.json").host == "example.org"

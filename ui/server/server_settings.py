@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import IconButton, ToggleSwitch, copy_button, push_button
 from ui.kit.labels import ElidedLabel, clear_layout, label
-from ui.kit.layouts import STRETCH, Item, column, row
+from ui.kit.layouts import STRETCH, Item, Margins, column, row
 from ui.kit.theme import fixed_font, restyle
 from ui.preferences import declaration
 from ui.server.local_server import LocalServerState
@@ -190,23 +190,23 @@ class ServerSettings(QWidget):
             "of its Host header."
         )
         column(
-            _card(
+            titled_card(
                 "Access",
                 _switched(self.network),
                 self._reach_hint,
                 self._in_clear,
             ),
-            _card(
-                "API key",
+            titled_card(
+                "API Key",
                 self._key_state,
                 row((self.key_field, 1), self._copy_key, spacing=4),
                 self._once,
                 row(self.renew, self.forget, STRETCH),
                 _switched(self.requires_key),
             ),
-            _card(declaration("server.allowed_origins").label, _hint(pages), self.origins),
-            _card(declaration("server.allowed_hosts").label, _hint(names), self.hosts),
-            spacing=12,
+            titled_card(declaration("server.allowed_origins").label, _hint(pages), self.origins),
+            titled_card(declaration("server.allowed_hosts").label, _hint(names), self.hosts),
+            spacing=16,
             on=self,
         )
 
@@ -274,9 +274,13 @@ def _hint(text: str) -> QLabel:
     return label(text, "muted", 0.95, is_wrapped=True)
 
 
-def _card(title: str, *items: Item) -> QFrame:
-    card = QFrame()
-    card.setObjectName("card")
+def titled_card(title: str, *items: Item, spacing: int = 8, margins: Margins = 16) -> QWidget:
+    """Return items in a frame, below the title of the group if it has one."""
+    whole, frame = QWidget(), QFrame()
+    whole.setObjectName("group")
+    frame.setObjectName("card")
+    column(*items, spacing=spacing, margins=margins, on=frame)
     heading = label(title, "title")
-    column(heading, *items, spacing=8, margins=(16, 12, 13, 14), on=card)
-    return card
+    heading.setVisible(bool(title))
+    column(heading, frame, spacing=8, on=whole)
+    return whole

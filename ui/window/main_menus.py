@@ -472,9 +472,7 @@ class MainMenus(QObject):
             Command(
                 "Check for &Updates…",
                 others.check_for_updates,
-                enabled=others.updates.look is not None,
                 role=QAction.MenuRole.ApplicationSpecificRole,
-                tool_tip=others.updates.reason,
             ),
             Command("&Report Problem…", others.report_problem),
             None,

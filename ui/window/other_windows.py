@@ -387,10 +387,8 @@ class OtherWindows(QObject):
                 self._local_server,
                 workspace.memory,
             )
-            switch = dialog.controls["checks_for_updates"]
-            switch.setEnabled(self.updates.look is not None)
-            if self.updates.reason:
-                switch.setToolTip(self.updates.reason)
+            if self.updates.look is None:
+                dialog.disable("checks_for_updates", self.updates.reason)
         if pane:
             dialog.show_pane(pane)
         bring_forward(dialog)

@@ -1,8 +1,9 @@
 """The dialog of preferences. Main thread."""
 
 import asyncio
+import itertools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, get_origin
@@ -52,7 +53,7 @@ from ui.preferences import (
 )
 from ui.preferences_state import PreferencesState
 from ui.server.local_server import LocalServerState
-from ui.server.server_settings import RemovableTexts, ServerSettings
+from ui.server.server_settings import RemovableTexts, ServerSettings, titled_card
 from ui.stops.stop_lists import StopLists
 from ui.stops.stop_lists_page import StopListsPage
 from ui.tools.memory import Memory
@@ -69,7 +70,8 @@ _ICONS = {
     TOOLS: "tool",
     STORAGE: "storage",
 }
-_CONTROL_PX = 240
+_CHOICE_PX, _NUMBER_PX = 240, 144
+_LEAST_PX, _MOST_PX = 280, 560  # heights of a pane
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
 
 
@@ -170,7 +172,8 @@ class PreferencesDialog(OwnDialog):
         self.panes = QStackedWidget()
         self.buttons = QButtonGroup(self)
         self._rows: list[tuple[QAbstractButton, QWidget]] = []
-        self._cards: list[QFrame] = []
+        self._cards: list[QWidget] = []
+        self._notes: dict[str, QLabel] = {}
         self._names: list[tuple[QLabel, QWidget]] = []  # of settings, each with its row
         self._problem = label("", "fault", 0.95, is_wrapped=True)
         bar, icons = QFrame(), FlowLayout()
@@ -188,13 +191,16 @@ class PreferencesDialog(OwnDialog):
             button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextUnderIcon)
             button.setCheckable(True)
             button.setProperty("kind", "pane")
-            rows = self._setting_rows(title)
+            rows: list[QWidget] = []
             self.buttons.addButton(button, self.panes.count())
             icons.addWidget(button)
             cards: list[Item] = []
-            if rows:
-                self._cards.append(_card(rows))
-                cards.append(self._cards[-1])
+            for heading, settings in self._setting_rows(title):
+                restyle(settings[0], "is_first", True)
+                card = titled_card(heading, *settings, spacing=0, margins=1)
+                self._cards.append(card)
+                cards.append(card)
+                rows += settings
             if title == STOPS and stop_lists is not None:
                 self.stops = StopListsPage(stop_lists)
                 cards.append(self.stops)
@@ -206,10 +212,10 @@ class PreferencesDialog(OwnDialog):
             if title == SERVER and server is not None:
                 self.server = ServerSettings(server)
                 cards.append(self.server)
-                rows += self.server.findChildren(QFrame, "card")
+                rows += self.server.findChildren(QWidget, "group")
             if hint:
                 cards.append(label(hint, "faint", 0.92, is_wrapped=True))
-            inside = column(*cards, STRETCH, spacing=12, margins=(24, 16, 24, 12))
+            inside = column(*cards, STRETCH, spacing=16, margins=(24, 16, 24, 16))
             pane = scrolling(inside, title, goes_sideways=False)
             pane.setFocusPolicy(Qt.FocusPolicy.NoFocus)
             self.panes.addWidget(pane)
@@ -228,23 +234,34 @@ class PreferencesDialog(OwnDialog):
             on=self.empty,
         )
         self.panes.addWidget(self.empty)
-        self.buttons.idClicked.connect(self.panes.setCurrentIndex)
+        self.buttons.idClicked.connect(self._show_pane_at)
         self.search.textChanged.connect(self._find)
         self.search.returnPressed.connect(self._jump)
         preferences.keeping_failed.connect(self._show_problem)
         preferences.changed.connect(self._show_values)
         for each in self.findChildren(QPushButton):
             each.setAutoDefault(False)  # Return in the search is not for them
-        self.show_pane(GENERAL)
-        self.panes.setFocus()  # not the search, which is the first control
         lay_out_hidden(self)
         fit_to_screen(self, max(720, bar.sizeHint().width()), 540)
+        self.show_pane(GENERAL)
+        self.panes.setFocus()  # not the search, which is the first control
 
     def show_pane(self, title: str) -> None:
         position = list(PANES).index(title)
         self.search.clear()
         self.buttons.button(position).setChecked(True)
+        self._show_pane_at(position)
+
+    def _show_pane_at(self, position: int) -> None:
+        """Show a pane; without a search the window is as high as it needs."""
         self.panes.setCurrentIndex(position)
+        pane = self.panes.currentWidget()
+        if isinstance(pane, QScrollArea) and not self.search.text() and not self.isMaximized():
+            lay_out_hidden(self)
+            inside, width = pane.widget(), self.panes.width()
+            needed = max(inside.heightForWidth(width), inside.minimumSizeHint().height())
+            around = self.height() - self.panes.height()
+            fit_to_screen(self, self.width(), around + min(max(needed, _LEAST_PX), _MOST_PX))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -286,18 +303,28 @@ class PreferencesDialog(OwnDialog):
         if (control := next(in_reading_order(line), None)) is not None:
             control.setFocus(Qt.FocusReason.TabFocusReason)
 
-    def _setting_rows(self, title: str) -> list[QWidget]:
-        rows: list[QWidget] = []
-        for preference in declared(Preferences):
-            if preference.section == title:
-                control = self.controls[preference.path] = self._control(preference)
-                rows.append(self._setting(preference.label, control))
-                measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(preference.path)
-                if measured is not None:
-                    rows.append(self._setting(f"{preference.label} on disk", measured))
-        return rows
+    def disable(self, path: str, reason: str) -> None:
+        """Disable a setting, and show why below its name."""
+        self.controls[path].setEnabled(False)
+        show_text(self._notes[path], reason)
 
-    def _setting(self, name: str, control: QWidget) -> QWidget:
+    def _setting_rows(self, title: str) -> Iterator[tuple[str, list[QWidget]]]:
+        """Yield each group of a pane with its rows."""
+        settings = (one for one in declared(Preferences) if one.section == title)
+        for heading, group in itertools.groupby(settings, key=lambda one: one.group):
+            rows: list[QWidget] = []
+            for preference in group:
+                path, name = preference.path, preference.label
+                control = self.controls[path] = self._control(preference)
+                self._notes[path] = label("", "muted", 0.92, is_wrapped=True)
+                show_text(self._notes[path], preference.note)
+                rows.append(self._setting(name, control, self._notes[path]))
+                measured = {KEPT_PROMPTS: self.kept, KEPT_TRACES: self.traces}.get(path)
+                if measured is not None:
+                    rows.append(self._setting(f"{name} on disk", measured))
+            yield heading, rows
+
+    def _setting(self, name: str, control: QWidget, note: QLabel | None = None) -> QWidget:
         """Return a line of a card: a name with its control at the right, or a text field below."""
         line, named = QFrame(), label(name)
         named.setTextFormat(Qt.TextFormat.RichText)  # a search marks the words in it
@@ -306,10 +333,11 @@ class PreferencesDialog(OwnDialog):
         line.setObjectName("setting")
         self._names.append((named, line))
         if isinstance(control, TextArea | RemovableTexts):
-            column(named, control, spacing=8, margins=(16, 10, 16, 12), on=line)
+            column(named, control, spacing=8, margins=(16, 12, 16, 12), on=line)
         else:
-            row(named, STRETCH, control, spacing=16, margins=(16, 6, 12, 6), on=line)
-            line.setMinimumHeight(40)
+            texts = column(named, *filter(None, (note,)), spacing=2)
+            row((texts, 1), control, spacing=16, margins=(16, 6, 16, 6), on=line)
+            line.setMinimumHeight(44)
         return line
 
     def _control(self, preference: Declaration) -> QWidget:
@@ -333,7 +361,7 @@ class PreferencesDialog(OwnDialog):
         if preference.choices:
             values = {str(value): value for value in preference.choices}
             choice = Choice(name, [(str(value), one) for value, one in preference.choices.items()])
-            choice.setMinimumWidth(_CONTROL_PX)
+            choice.setMinimumWidth(_CHOICE_PX)
             choice.choose(str(now))
             choice.currentIndexChanged.connect(lambda row: change(values[choice.itemData(row)]))
             self._follow[path] = lambda value: choice.choose(str(value))
@@ -357,7 +385,7 @@ class PreferencesDialog(OwnDialog):
         is_whole = float not in getattr(preference.kind, "__args__", (preference.kind,))
         limits = preference.minimum, preference.maximum, preference.step
         control = NumberField(name, preference.unset, *limits, is_whole=is_whole)
-        control.setMinimumWidth(_CONTROL_PX)
+        control.setFixedWidth(_NUMBER_PX)
         control.setSuffix(f" {preference.unit}" if preference.unit else "")
         return control
 
@@ -390,14 +418,6 @@ def _marked(name: str, words: list[str]) -> str:
         for at, part in enumerate(parts)
     )
     return joined(*marked)
-
-
-def _card(rows: list[QWidget]) -> QFrame:
-    card = QFrame()
-    card.setObjectName("card")
-    rows[0].setProperty("is_first", True)
-    column(*rows, spacing=0, margins=1, on=card)
-    return card
 
 
 def _show_if_found(part: QWidget, words: list[str]) -> bool:

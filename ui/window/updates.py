@@ -79,6 +79,9 @@ class UpdateDialog(OwnDialog):
         self.setFixedWidth(512)
         if release is not None:
             self.show_release(release)
+        elif updates.look is None:
+            self.always.hide()
+            self._show("Updates cannot be checked here.", updates.reason)
         elif preferences.now.asks_before_updates:
             host = updates.host
             text = f"Fullstop asks {host} for its newest version. Nothing else is sent."

@@ -3,7 +3,7 @@ from typing import TypeVar
 import pytest
 from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QWidget
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton, QScrollArea, QWidget
 
 from tests.support.kept import preferences_state
 from tests.support.looks.contrast import contrast
@@ -155,4 +155,30 @@ async def test_controls_follow_what_is_changed_elsewhere(theme: Theme, parent: Q
     port = control(dialog, "server.port", NumberField)
     port.setValue(0)
     assert state.now.server.port == 1
+    dialog.close()
+
+
+def test_disabled_setting_has_its_reason_below_its_name(theme: Theme, parent: QWidget) -> None:
+    dialog = PreferencesDialog(preferences_state(), parent)
+    dialog.show()
+    dialog.disable("checks_for_updates", "This copy runs from a folder.")
+    assert not dialog.controls["checks_for_updates"].isEnabled()
+    texts = [one.text() for one in dialog.findChildren(QLabel) if one.isVisible()]
+    assert "This copy runs from a folder." in texts
+    dialog.close()
+
+
+def test_settings_window_is_as_high_as_its_pane(theme: Theme, parent: QWidget) -> None:
+    dialog = PreferencesDialog(preferences_state(), parent)
+    dialog.show()
+    heights = {}
+    for pane in ("General", "Tools"):
+        dialog.show_pane(pane)
+        heights[pane] = dialog.height()
+        area = dialog.panes.currentWidget()
+        assert isinstance(area, QScrollArea)
+        assert area.verticalScrollBar().maximum() == 0, "nothing scrolls"
+    assert heights["Tools"] < heights["General"]
+    dialog.search.setText("port")
+    assert dialog.height() == heights["Tools"], "it does not jump while a search is typed"
     dialog.close()

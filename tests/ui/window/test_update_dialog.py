@@ -39,3 +39,14 @@ async def test_update_dialog_asks_once_and_shows_the_result(parent: QWidget) -> 
     assert state.now.checks_for_updates
     again.close()
     await state.finish()
+
+
+async def test_update_dialog_of_a_copy_without_updates_has_the_reason(parent: QWidget) -> None:
+    state = preferences_state()
+    dialog = UpdateDialog(Updates("0.1.0", reason="This copy runs from a folder."), state, parent)
+    dialog.open()
+    assert dialog.text.text() == "This copy runs from a folder."
+    assert not dialog.action.isVisible()
+    assert not dialog.always.isVisible()
+    dialog.close()
+    await state.finish()
