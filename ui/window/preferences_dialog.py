@@ -256,10 +256,10 @@ class PreferencesDialog(OwnDialog):
         """Show a pane; without a search the window is as high as it needs."""
         self.panes.setCurrentIndex(position)
         pane = self.panes.currentWidget()
-        if isinstance(pane, QScrollArea) and not self.search.text() and not self.isMaximized():
+        inside = pane.widget() if isinstance(pane, QScrollArea) else None
+        if inside is not None and not self.search.text() and not self.isMaximized():
             lay_out_hidden(self)
-            inside, width = pane.widget(), self.panes.width()
-            needed = max(inside.heightForWidth(width), inside.minimumSizeHint().height())
+            needed = inside.heightForWidth(self.panes.width())
             around = self.height() - self.panes.height()
             fit_to_screen(self, self.width(), around + min(max(needed, _LEAST_PX), _MOST_PX))
 

@@ -5,10 +5,11 @@ from PySide6.QtWidgets import QWidget
 
 from tests.support.kept import preferences_state
 from tests.ui.driving import eventually
+from ui.kit.theme import Theme
 from ui.window.updates import Release, UpdateDialog, UpdateFailed, Updates
 
 
-async def test_update_dialog_asks_once_and_shows_the_result(parent: QWidget) -> None:
+async def test_update_dialog_asks_once_and_shows_the_result(theme: Theme, parent: QWidget) -> None:
     state = preferences_state()
     results: list[Release | UpdateFailed] = [UpdateFailed("pypi.org could not be reached (x).")]
 
@@ -41,7 +42,9 @@ async def test_update_dialog_asks_once_and_shows_the_result(parent: QWidget) -> 
     await state.finish()
 
 
-async def test_update_dialog_of_a_copy_without_updates_has_the_reason(parent: QWidget) -> None:
+async def test_update_dialog_of_a_copy_without_updates_has_the_reason(
+    theme: Theme, parent: QWidget
+) -> None:
     state = preferences_state()
     dialog = UpdateDialog(Updates("0.1.0", reason="This copy runs from a folder."), state, parent)
     dialog.open()
