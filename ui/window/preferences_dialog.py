@@ -259,7 +259,8 @@ class PreferencesDialog(OwnDialog):
         inside = pane.widget() if isinstance(pane, QScrollArea) else None
         if inside is not None and not self.search.text() and not self.isMaximized():
             lay_out_hidden(self)
-            needed = inside.heightForWidth(self.panes.width())
+            at_width = inside.heightForWidth(self.panes.width())  # -1 without text that wraps
+            needed = max(at_width, inside.minimumSizeHint().height())
             around = self.height() - self.panes.height()
             fit_to_screen(self, self.width(), around + min(max(needed, _LEAST_PX), _MOST_PX))
 
