@@ -41,8 +41,8 @@ DEMO_SUGGESTIONS = (
 )
 SUGGESTIONS = (
     Suggestion("pencil", "Write an Email", "Write a friendly email to move our meeting"),
-    Suggestion("thinking", "Explain Something", "Explain in simple words how a heat pump works"),
-    Suggestion("calendar", "Plan a Weekend", "Plan a weekend in Lisbon with food and walks"),
+    Suggestion("thinking", "Explain Something", "Explain how a heat pump works"),
+    Suggestion("calendar", "Plan a Weekend", "Plan a food weekend in Lisbon"),
     Suggestion(
         "stop-match",
         "See Why a Model Stops",

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
@@ -13,7 +13,10 @@ from engine.engine import Engine
 from tests.support.outside.documents import pdf
 from tests.support.shown import main_window, shown
 from tests.ui.driving import ScriptedEngine, eventually
+from ui.chat.composer.attachments import FileChip
 from ui.chat.composer.composer import Composer
+from ui.kit.commands import Command
+from ui.kit.dialogs import show_in_files_label
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment, PageRange
 
@@ -217,3 +220,30 @@ async def test_refusals_of_a_batch_stay_beside_its_chips(
         assert "pictures" in row.refusal.text()
         row.clear()
         assert row.refusal.text() == ""
+
+
+def labels(chip: FileChip | None) -> list[str]:
+    assert chip is not None
+    return [entry.label for entry in chip.entries() if isinstance(entry, Command)]
+
+
+async def test_chip_menu_opens_copies_and_removes_its_file(composer: Composer) -> None:
+    row = composer.attachments
+    row.add(Attachment("notes.txt", "Some notes"))
+    assert labels(row.chip(0)) == ["Open", "Copy Text", "Remove"]
+    chip = row.chip(0)
+    assert chip is not None
+    copy, remove = (e for e in chip.entries()[1:] if isinstance(e, Command))
+    copy.run()
+    assert QApplication.clipboard().text() == "Some notes"
+    remove.run()
+    assert row.files == ()
+
+
+async def test_chip_menu_of_a_picture_leads_to_its_file(composer: Composer, tmp_path: Path) -> None:
+    row = composer.attachments
+    row.pictures_folder = tmp_path
+    row.add_picture(QImage(8, 8, QImage.Format.Format_RGB32))
+    await eventually(lambda: len(row.files) == 1)
+    in_folder = show_in_files_label()
+    assert labels(row.chip(0)) == ["Open", in_folder, "Copy Path", "Remove"]

@@ -1,7 +1,7 @@
 """Attached files: read, shown as chips, previewed, listed. Main thread."""
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,6 +9,7 @@ from pathlib import Path
 import shiboken6
 from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import (
+    QContextMenuEvent,
     QFont,
     QImage,
     QKeyEvent,
@@ -38,12 +39,14 @@ from ui.chat.composer.pictures import (
 )
 from ui.kit import icons
 from ui.kit.buttons import Choice, IconButton, push_button
-from ui.kit.dialogs import choose_files
+from ui.kit.commands import Command, Entry, context_menu
+from ui.kit.dialogs import choose_files, show_file, show_in_files_label
 from ui.kit.fields import GrowingInput
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, rescale, show_text
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
+from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import current_theme, fixed_font
 from ui.kit.windows import Popover, pop_up_above
@@ -82,7 +85,11 @@ def _end_all(reading: list[ReadingFile]) -> None:
 
 
 class FileChip(QFrame):
-    """A small card with an icon, the name, a few words and one button."""
+    """A small card with an icon, the name, a few words and one button.
+
+    Attributes:
+        entries: Returns the entries of its menu; none for no menu.
+    """
 
     opened = Signal()
     removed = Signal()
@@ -90,6 +97,7 @@ class FileChip(QFrame):
     def __init__(self, name: str, text: str, icon: str, accessible_name: str) -> None:
         super().__init__()
         self.setObjectName("file_chip")
+        self.entries: Callable[[], list[Entry]] = list
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(_CHIP_PX)
         self._picture = QLabel()
@@ -168,6 +176,13 @@ class FileChip(QFrame):
         else:
             super().keyPressEvent(event)
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Show the menu; without entries, leave it to the message around the chip."""
+        if entries := self.entries():
+            context_menu(self, self.accessibleName(), entries).popup(event.globalPos())
+        else:
+            event.ignore()
+
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         is_within = self.rect().contains(event.position().toPoint())
         if event.button() == Qt.MouseButton.LeftButton and is_within:
@@ -188,6 +203,19 @@ class FileChip(QFrame):
         icon = self._thumbnail or icons.pixmap("report", theme.colors.muted, 15)
         self._picture.setPixmap(icon)
         self.updateGeometry()
+
+
+def file_entries(parent: QWidget, file: Attachment, folder: Path | None) -> list[Entry]:
+    """Return the entries for a file's content: its text, or the stored file."""
+    if not file.kept_file:
+        return [Command("Copy Text", partial(copy_text, file.text))]
+    if folder is None:
+        return []
+    path = folder / file.kept_file
+    return [
+        Command(show_in_files_label(), partial(show_file, parent, path)),
+        Command("Copy Path", partial(copy_text, str(path))),
+    ]
 
 
 def file_caption(
@@ -634,6 +662,17 @@ class AttachmentRow(QWidget):
             chip.offer_cut(is_cut=True)
         chip.cut.clicked.connect(lambda: self._cut(number))
         chip.reading.clicked.connect(lambda: self._read_differently(number))
+        chip.entries = lambda: [
+            Command("Open", partial(self._open, number)),
+            *file_entries(self, file, self.pictures_folder),
+            *(
+                Command(button.text(), button.click)
+                for button in (chip.cut, chip.reading)
+                if not button.isHidden()
+            ),
+            None,
+            Command("Remove", partial(self._remove, number)),
+        ]
         chip.opened.connect(lambda: self._open(number))
         chip.removed.connect(lambda: self._remove(number))
         chip.button.clicked.connect(lambda: self._remove(number))
@@ -666,6 +705,11 @@ class AttachedFile(QWidget):
         self.chip = FileChip(file.name, "", icon, accessible_name)
         self.show_excerpt(file, excerpt)
         column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
+        self.pictures_folder: Path | None = None
+        self.chip.entries = lambda: [
+            Command("Open" if self._file.kept_file else self._fold_title, self._open),
+            *file_entries(self, self._file, self.pictures_folder),
+        ]
         self.chip.opened.connect(self._open)
         self.chip.button.clicked.connect(self._open)
         self.chip.reading.clicked.connect(self._read_differently)
@@ -692,6 +736,10 @@ class AttachedFile(QWidget):
     def is_unfolded(self) -> bool:
         return self.text_view is not None and not self.text_view.isHidden()
 
+    @property
+    def _fold_title(self) -> str:
+        return "Hide Text" if self.is_unfolded else "Show Text"
+
     def searched_parts(self) -> list[SearchedPart]:
         """Return the views of ``file_lines``."""
         if self._file.kept_file:
@@ -702,6 +750,7 @@ class AttachedFile(QWidget):
 
     def show_picture(self, folder: Path) -> None:
         """Show the picture below its name, once it is read; nothing if it cannot be shown."""
+        self.pictures_folder = folder
         if self._file.kept_file and not self._file.is_sound:
             start_task(self, self._show_picture(folder / self._file.kept_file), "show a picture")
 

@@ -3,8 +3,8 @@
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QPoint, Qt, QUrl, Signal
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtCore import QObject, QPoint, QPointF, Qt, QUrl, Signal
+from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
 
 from engine.wording import quoted
 from ui.chat.composer.composer import Composer
@@ -56,6 +56,17 @@ def link_at(view: MessageView, position: QPoint) -> str:
             url = QUrl(text.anchorAt(inside))
             return url.toString() if url.scheme() in ("http", "https", "mailto") else ""
     return ""
+
+
+def code_at(view: MessageView, position: QPoint) -> QAbstractButton | None:
+    """Return the copy button of the code block at a place of the screen."""
+    if not isinstance(view, AnswerView):
+        return None
+    text = view.text_view
+    inside = QPointF(text.viewport().mapFromGlobal(position))
+    blocks = (each for each in text.decorations if each.kind == "code")
+    found = zip(blocks, text.copy_buttons, strict=False)
+    return next((button for block, button in found if text.area(block).contains(inside)), None)
 
 
 class MessageHandling(QObject):
@@ -118,9 +129,13 @@ class MessageHandling(QObject):
         rare: list[Entry] = [
             Command("Copy as Markdown", lambda: copy_text(markdown), enabled=bool(markdown)),
         ]
-        for number, button in enumerate(codes, 1):
-            label = f"Copy Code {number}" if len(codes) > 1 else "Copy Code"
-            rare.append(Command(label, button.click))
+        code = None if position is None else code_at(view, position)
+        if code is not None:
+            copies.append(Command("Copy Code", code.click))
+        else:  # by keyboard, which has no place
+            for number, button in enumerate(codes, 1):
+                label = f"Copy Code {number}" if len(codes) > 1 else "Copy Code"
+                rare.append(Command(label, button.click))
         if link:
             copies.append(Command("Copy Link", lambda: copy_text(link)))
         quote = "Quote Selection" if chosen else "Quote"

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QTextCursor
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu, QMessageBox
@@ -17,7 +17,7 @@ from tests.ui.keyboard import keyboard
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_menu import MessageView
 from ui.chat.messages.question_view import QuestionView
-from ui.kit.commands import fill_menu
+from ui.kit.commands import Command, fill_menu
 from ui.records.conversations import Conversation, Placement
 from ui.records.tool_choice import ToolsInUse
 from ui.window.main_window import MainWindow
@@ -242,3 +242,21 @@ async def test_answer_menu_continues_and_inspects(
     await eventually(lambda: len(scripted.generations) == 2)
     scripted.say(TextDelta(" 3"), END)
     await eventually(lambda: not window.workspace.current.is_running)
+
+
+async def test_code_is_copied_from_the_menu_at_its_block(window: MainWindow) -> None:
+    answer = (await talk(window))[-1]
+    assert isinstance(answer, AnswerView)
+    text = answer.text_view
+    text.set_markdown("One\n\n```\na = 1\n```\n\nTwo\n\n```\nb = 2\n```\n")
+    await eventually(lambda: len(text.copy_buttons) == 2)
+    blocks = [each for each in text.decorations if each.kind == "code"]
+    for block, code in zip(blocks, ("a = 1", "b = 2"), strict=True):
+        place = text.viewport().mapToGlobal(text.area(block).center().toPoint())
+        listed = window.chat.handling.entries(answer, place)
+        assert len([each for each in listed if each is not None]) <= 12
+        (copy,) = (e for e in listed if isinstance(e, Command) and e.label == "Copy Code")
+        copy.run()
+        assert QApplication.clipboard().text().strip() == code
+    beside = window.chat.handling.entries(answer, text.viewport().mapToGlobal(QPoint(1, 1)))
+    assert not any(isinstance(e, Command) and e.label == "Copy Code" for e in beside)
