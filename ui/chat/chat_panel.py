@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QPoint, Qt, Signal
+from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QStackedWidget, QWidget
 
@@ -36,7 +36,6 @@ from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.motion import slide
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import in_reading_order
@@ -254,7 +253,6 @@ class ChatPanel(QWidget):
         self.setObjectName("canvas")
         self._workspace = workspace
         self._opened: ConversationController | None = None
-        self._before_px = 0
         self.header = ChatHeader(workspace.model_selection)
         self.problem = ProblemBar()
         self.problem.show_problem(workspace.store.problem)
@@ -319,23 +317,6 @@ class ChatPanel(QWidget):
         """Leave the messages their room where the window is low."""
         super().resizeEvent(event)
         self.composer.input.limit_height(self.height() // 4)
-
-    @property
-    def _left_px(self) -> int:
-        return self.composer.mapTo(self.window(), QPoint()).x()
-
-    def note_place(self) -> None:
-        """Note where the column is before another column is shown or hidden."""
-        self._before_px = self._left_px
-
-    def slide_to_place(self) -> None:
-        """Move the column from where it was, at its final width: it is laid out once."""
-        if not self.isVisible():
-            return
-        QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
-        offset_px = self._before_px - self._left_px
-        for part in (self.messages, self._middle, self.welcome.below):
-            slide(part, offset_px)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """On Escape close the find bar, or else stop the answer; buttons of the header do not."""

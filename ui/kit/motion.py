@@ -2,32 +2,14 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEasingCurve, QPoint, QPropertyAnimation, Qt, QTimer
+from PySide6.QtCore import QPropertyAnimation, Qt, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QLinearGradient, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QGraphicsOpacityEffect, QWidget
 
 from ui.kit.theme import current_theme
 
-_DURATION_MS = 150
+DURATION_MS = 150
 _STEP_MS, _STEPS = 40, 45  # of a shimmer, and how many a pass over the widget takes
-
-
-def slide(widget: QWidget, offset_px: int) -> None:
-    """Move a widget to its place from a distance to the right (negative: to the left) of it."""
-    if not (offset_px and current_theme().has_motion):
-        return
-    only_own = Qt.FindChildOption.FindDirectChildrenOnly
-    earlier = widget.findChild(QPropertyAnimation, options=only_own)
-    end = widget.pos() if earlier is None else earlier.endValue()
-    if earlier is not None:
-        earlier.stop()  # which deletes it
-    sliding = QPropertyAnimation(widget, b"pos", widget)
-    sliding.setDuration(_DURATION_MS)
-    sliding.setStartValue(end + QPoint(offset_px, 0))
-    sliding.setEndValue(end)
-    sliding.setEasingCurve(QEasingCurve.Type.OutCubic)
-    sliding.finished.connect(widget.updateGeometry)  # the layout may have moved its place
-    sliding.start(QPropertyAnimation.DeletionPolicy.DeleteWhenStopped)
 
 
 def fade(widget: QWidget, *, is_in: bool, then: Callable[[], object] = lambda: None) -> None:
@@ -38,7 +20,7 @@ def fade(widget: QWidget, *, is_in: bool, then: Callable[[], object] = lambda: N
     effect = QGraphicsOpacityEffect(widget)
     widget.setGraphicsEffect(effect)  # deletes an earlier one with its animation
     fading = QPropertyAnimation(effect, b"opacity", effect)
-    fading.setDuration(_DURATION_MS)
+    fading.setDuration(DURATION_MS)
     fading.setStartValue(0.0 if is_in else 1.0)
     fading.setEndValue(1.0 if is_in else 0.0)
 

@@ -47,6 +47,7 @@ from ui.server.server_switch import ServerControl
 from ui.tools.toolbox import Toolbox
 from ui.window.answer_notices import AnswerNotices
 from ui.window.choosing_model import ChoosingModel
+from ui.window.column_motion import ColumnMotion
 from ui.window.comparing import ComparingAnswers
 from ui.window.help_window import HelpFiles
 from ui.window.main_menus import MainMenus
@@ -73,6 +74,7 @@ class _Columns(QSplitter):
     def __init__(self) -> None:
         super().__init__(Qt.Orientation.Horizontal)
         self.setHandleWidth(1)
+        self.setAutoFillBackground(True)  # hides the separator of a pane that slides in
         self.setChildrenCollapsible(False)
         self.first_px = _SIDEBAR_PX
         self.splitterMoved.connect(lambda position, _: self.set_first(position))
@@ -145,6 +147,7 @@ class MainWindow(WindowParts):
         # holds. And before the right pane: what the window shows last has precedence.
         self._splitter = _Columns()
         self.setCentralWidget(self._splitter)
+        self._motion = ColumnMotion(self, self._splitter)
         self.files = FileDialogs(self.workspace, self)
         self.sidebar = Sidebar(self.workspace, self.files, self.local_server)
         self.chat = ChatPanel(self.workspace)
@@ -262,6 +265,7 @@ class MainWindow(WindowParts):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
+        self._motion.finish()
         if self.isVisible():  # not while it is shown: Qt walks through the columns then
             self._fit_columns()
 
@@ -329,9 +333,9 @@ class MainWindow(WindowParts):
         for column in (self.sidebar, self.pane):
             column.opened.connect(partial(self._fit_columns, column))
             column.closed.connect(partial(self._close_column, column))
-            column.changing.connect(self.chat.note_place)
-            column.opened.connect(self.chat.slide_to_place)
-            column.closed.connect(self.chat.slide_to_place)
+            column.changing.connect(partial(self._motion.note, column))
+            column.opened.connect(partial(self._motion.begin, column))
+            column.closed.connect(partial(self._motion.begin, column))
         chips = (self.chat.composer.stops, self.chat.composer.settings, self.chat.composer.tools)
         for chip, (_, page, _) in zip(chips, self.pane.pages, strict=True):
             chip.clicked.connect(partial(self.pane.toggle, page))

@@ -16,7 +16,6 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import IconButton
 from ui.kit.layouts import STRETCH, column, row
-from ui.kit.motion import slide
 from ui.kit.theme import HEAD_PX
 from ui.kit.windows import move_focus
 
@@ -90,13 +89,10 @@ class RightPane(QDockWidget):
         self.left.emit()
 
     def setVisible(self, is_visible: bool) -> None:  # noqa: N802 - Qt's name
-        is_opened = is_visible and not self.isVisible()
         focused = QApplication.focusWidget()
         had_focus = focused is not None and self.isAncestorOf(focused)
         self.changing.emit()
         super().setVisible(is_visible)
-        if is_opened and self.isVisible() and not self.isFloating():  # its window is, too
-            slide(self.widget(), self.widget().width())
         (self.opened if is_visible else self.closed).emit()
         if had_focus and not is_visible:
             self.left.emit()

@@ -4,7 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint, QPropertyAnimation
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QLabel
 
 from engine.engine import Engine
 from tests.support.shown import main_window, shown
@@ -158,18 +159,35 @@ async def test_restored_sidebar_gives_way_on_a_smaller_screen(
         assert other.minimumSizeHint().width() <= 820
 
 
-async def test_chat_slides_at_its_final_width_beside_the_pane(window: MainWindow) -> None:
+async def test_column_and_chat_move_with_one_value(window: MainWindow) -> None:
     window.resize(1600, 900)
-    chat = window.chat
-    await eventually(lambda: chat.width() > 1200)
-    for change in (window.chat.header.pane.click, window.pane.leave, window.sidebar.toggle):
-        before_px, widths = chat._left_px, set[int]()
+    area, pane, motion = window._splitter, window.pane, window._motion
+    await eventually(lambda: area.width() == 1600)
+
+    def left_px() -> int:
+        return window.chat.composer.mapTo(window, QPoint()).x()
+
+    for change in (window.chat.header.pane.click, pane.leave, window.sidebar.toggle):
+        before_px, gaps = left_px(), set[int]()
         change()
-        assert chat._left_px == before_px, "the movement begins where the column was"
-        while chat.findChildren(QPropertyAnimation):
-            widths.add(chat.composer.width())
+        assert left_px() == before_px, "the movement begins where the column was"
+        while motion.state() is motion.State.Running:
+            column = pane if pane.isVisible() else window.findChild(QLabel, "passing_column")
+            if column is not None and column.x() > 800:
+                gaps.add(column.x() - area.geometry().right())
             await asyncio.sleep(0.01)
-        assert widths == {chat.composer.width()}
-        left = chat.composer.mapTo(chat, QPoint()).x()
-        assert abs(chat.width() - chat.composer.width() - 2 * left) <= 1
-        assert abs(chat._left_px - before_px) >= 100
+        assert gaps <= {2}, "the pane and the chat touch"
+        left = window.chat.composer.mapTo(window.chat, QPoint()).x()
+        assert abs(window.chat.width() - window.chat.composer.width() - 2 * left) <= 1
+        assert abs(left_px() - before_px) >= 100
+    assert window.findChild(QLabel, "passing_column") is None
+    assert area.geometry().left() == 0
+
+
+async def test_column_that_is_resized_while_it_moves_is_in_its_place(window: MainWindow) -> None:
+    window.resize(1600, 900)
+    window.pane.open(window.stop_panel)
+    window.resize(1500, 900)
+    assert window._motion.state() is window._motion.State.Stopped
+    await eventually(lambda: window.pane.geometry().right() == 1499)
+    assert window._splitter.width() == 1500 - 320 - 1

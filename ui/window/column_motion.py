@@ -1,0 +1,99 @@
+"""The movement of the columns beside the chat. Main thread."""
+
+from PySide6.QtCore import QCoreApplication, QEasingCurve, QEvent, QPoint, QRect, QVariantAnimation
+from PySide6.QtWidgets import QLabel, QMainWindow, QWidget
+
+from ui.kit.motion import DURATION_MS
+from ui.kit.theme import current_theme
+
+
+class ColumnMotion(QVariantAnimation):
+    """Moves columns that appear or disappear and the area between them, with one value.
+
+    The area is laid out anew in each frame; the window's own layout waits for the end.
+    """
+
+    def __init__(self, window: QMainWindow, area: QWidget) -> None:
+        super().__init__(window)
+        self._window, self._area = window, area
+        self._noted: dict[QWidget, QLabel | None] = {}  # a picture of each visible column
+        # A column or its picture, where it ends or began, and whether it appears.
+        self._moving: list[tuple[QWidget, QRect, bool]] = []
+        self._final = QRect()  # of the area
+        self.setDuration(DURATION_MS)
+        self.setEasingCurve(QEasingCurve.Type.OutCubic)
+        self.setStartValue(1.0)
+        self.setEndValue(0.0)
+        self.valueChanged.connect(self._place)
+        self.finished.connect(self._lay_out)
+
+    def note(self, column: QWidget) -> None:
+        """Note how a column looks before it is shown or hidden; end an earlier movement."""
+        self.finish()
+        self._noted[column] = None
+        if column.isVisible() and current_theme().has_motion:
+            picture = self._noted[column] = QLabel(self._window)
+            picture.setObjectName("passing_column")
+            picture.setPixmap(column.grab())
+            picture.setGeometry(self._place_of(column))
+
+    def begin(self, column: QWidget) -> None:
+        """Move a column that was shown or hidden since it was noted."""
+        picture, appears = self._noted.pop(column, None), column.isVisible()
+        has_changed = appears is (picture is None)
+        can_move = self._window.isVisible() and not column.isWindow()
+        if not (has_changed and can_move and current_theme().has_motion):
+            if picture is not None:
+                picture.deleteLater()
+            return
+        self.stop()
+        moving, self._moving = self._moving, []
+        self._lay_out()
+        moved = picture or column
+        self._moving = [*moving, (moved, self._place_of(moved), appears)]
+        self._final = self._area.geometry()
+        layout = self._window.layout()
+        assert layout is not None
+        layout.setEnabled(False)
+        if picture is not None:
+            picture.show()
+        self.start()
+        self._place(1.0)  # Qt emits no value that is the same as after the last movement
+
+    def finish(self) -> None:
+        """End a movement at once."""
+        if self.state() is not QVariantAnimation.State.Stopped:
+            self.stop()
+            self._lay_out()
+
+    def _place_of(self, column: QWidget) -> QRect:
+        return QRect(column.mapTo(self._window, QPoint()), column.size())
+
+    def _place(self, share: float) -> None:
+        """Move all to a share of their way before their end."""
+        left_px = right_px = 0
+        for moved, home, appears in self._moving:
+            rest_px = round((home.width() + 1) * share)  # with the separator
+            outside_px = rest_px if appears else home.width() + 1 - rest_px
+            edge_px = rest_px if appears else -rest_px
+            if home.center().x() < self._final.center().x():
+                outside_px, left_px = -outside_px, left_px - edge_px
+            else:
+                right_px += edge_px
+            if not self._area.isAncestorOf(moved):  # a column in the area moves with it
+                moved.move(home.topLeft() + QPoint(outside_px, 0))
+        self._area.setGeometry(self._final.adjusted(left_px, 0, right_px, 0))
+
+    def _lay_out(self) -> None:
+        """Put all in their places, and remove the pictures of columns that have disappeared."""
+        for moved, _, appears in self._moving:
+            if not appears:
+                moved.deleteLater()
+                moved.hide()
+        self._moving = []
+        layout = self._window.layout()
+        assert layout is not None
+        layout.setEnabled(True)
+        layout.invalidate()
+        layout.activate()
+        QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
