@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from api.conformance.probe.detection import local_servers
 from api.conformance.probe.run import probe
+from api.conformance.probe.values import LocalServer
 from api.dialects.openai.completions import COMPLETIONS
 from api.dialects.sglang.dialect import GENERATE
 from api.dialects.shared.dialect import Dialect
@@ -161,7 +162,11 @@ def inspector_tools(engine: Engine, url: Callable[[], str]) -> InspectorTools:
     async def views(shown: ShownRun) -> Sequence[WireView]:
         return await wire_views(engine, shown, url() or f"http://{DEFAULT_HOST}:{DEFAULT_PORT}")
 
-    async def servers() -> dict[str, str]:
-        return ({"Fullstop": url()} if url() else {}) | await local_servers(without=url())
+    async def servers() -> dict[str, LocalServer]:
+        own = {"Fullstop": url()} if url() else {}
+        served = {"fullstop serve": f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"}
+        found = await local_servers(own | served)
+        # With an API key, the window's server lists nothing.
+        return {name: LocalServer(address) for name, address in own.items()} | found
 
     return InspectorTools(views, probe, servers)

@@ -40,7 +40,7 @@ def probe_card(report: Report, name: str, colors: Colors, font: QFont) -> QImage
     for area, color in ((whole, colors.fault_soft), (part, colors.done)):
         painter.setBrush(QColor(color))
         painter.drawRoundedRect(area, 8, 8)
-    facts = (report.model, report.dialect.value, report.began_at[:10])
+    facts = (report.model, report.dialect.value.capitalize(), report.began_at[:10])
     write(" · ".join(filter(None, facts)), 530, 26, colors.muted)
     write(f"Probed with {report.tool or 'Fullstop'}", 570, 26, colors.muted)
     painter.end()

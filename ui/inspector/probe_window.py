@@ -3,13 +3,20 @@
 import asyncio
 import json
 from collections.abc import Iterable, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QShowEvent
-from PySide6.QtWidgets import QLineEdit, QPushButton, QWidget
+from PySide6.QtWidgets import (
+    QCompleter,
+    QFrame,
+    QLineEdit,
+    QListWidget,
+    QListWidgetItem,
+    QPushButton,
+    QWidget,
+)
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.dialects import DRIVERS
@@ -30,6 +37,7 @@ from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
     Fault,
+    LocalServer,
     ProbeFailed,
     ProbeOptions,
     Progress,
@@ -57,21 +65,39 @@ from ui.kit.html import (
     table,
     with_code_spans,
 )
-from ui.kit.labels import clear_layout, label, show_text, thin_bar
-from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.labels import label, show_text, thin_bar
+from ui.kit.layouts import STRETCH, Item, column, row
 from ui.kit.menus import copy_from
+from ui.kit.rows import RowDelegate
 from ui.kit.tasks import start_task, write_file
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
 from ui.models.model_words import duration
 from ui.words import FileRefused
 
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
-_HINT = (
-    "Enter a server address and click Probe. Some two hundred small requests are sent, with and "
-    "without stops, and their answers compared. Failures appear here as they are found."
+_LIST_FRAME_PX, _MAX_SERVERS_PX = 10, 240
+_SUBJECTS = (
+    ("Stops", "Cut where they begin: whole and streamed, across tokens, beyond ASCII, in lists"),
+    ("Reasons", "The answer names why it ended, and which stop ended it"),
+    ("Limits", "Token limits end the answer, and no held text is lost"),
+    ("Counts", "Tokens are counted alike in whole and streamed answers"),
+    ("Tools", "Stops leave tool calls, thinking and structured output whole"),
+    ("Recovery", "The server goes on after refused and cancelled requests"),
 )
+_SUBJECT_PX = 80
+
+_HINT = (
+    "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
+    "with and without stops, and their answers compared. It takes half a minute to a few minutes."
+)
+_HEADLINES: dict[Stage, str] = {
+    "idle": "Check Stop Handling",
+    "failed": "The server was not probed.",
+    "cancelled": "Cancelled",
+}
+_MIN_GROUP = 3  # unclear checks with one cause that share a row
 _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
 _OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 
@@ -93,9 +119,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = T
     failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
     # Failures that do not count come last.
     failures.sort(key=lambda failure: failure[0].level not in COUNTING)
-    others: list[tuple[CheckResult, list[CheckResult]]] = [
-        (row, []) for row in chosen if row.outcome is not CheckOutcome.FAILED
-    ]
+    others = _by_cause([row for row in chosen if row.outcome is not CheckOutcome.FAILED])
     return table(
         (
             cell(
@@ -112,30 +136,59 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = T
     )
 
 
+def _by_cause(
+    results: Sequence[CheckResult],
+) -> list[tuple[CheckResult, list[CheckResult]]]:
+    """Return results, each with the following unclear ones that have the same cause."""
+    groups: dict[tuple[str, ...], list[CheckResult]] = {}
+    for result in results:
+        is_unclear = result.outcome is CheckOutcome.UNDECIDED and not result.faults
+        key = (result.sentence,) if is_unclear else (result.sentence, result.check_id)
+        groups.setdefault(key, []).append(result)
+    shown: list[tuple[CheckResult, list[CheckResult]]] = []
+    for group in groups.values():
+        if len(group) >= _MIN_GROUP:
+            shown.append((group[0], group[1:]))
+        else:
+            shown += [(result, []) for result in group]
+    return shown
+
+
 def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
     """Return each sentence once, with its evidence, and the titles of similar failures."""
     if not row.faults:
-        return [joined(SPACE, SPACE, with_code_spans(row.sentence))]
+        sentence = joined(SPACE, SPACE, with_code_spans(row.sentence))
+        return [sentence, _similar("Also unclear", under)] if under else [sentence]
     parts = [_fault(fault, modes) for fault, modes in group_faults(row)]
     if row.level not in COUNTING:
         parts.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
     if under:
-        titles = "; ".join(other.title for other in under)
-        parts.append(paragraph(f"Fails in the same way: {titles}.", style="margin:4px 0 0 0"))
+        parts.append(_similar("Fails in the same way", under))
     return parts
+
+
+def _similar(words: str, results: Sequence[CheckResult]) -> Html:
+    titles = "; ".join(result.title for result in results)
+    return paragraph(f"{words}: {titles}.", style="margin:4px 0 0 0")
 
 
 def _fault(fault: Fault, modes: str) -> Html:
     """Return a fault above its evidence: expected, got, and the request as a command."""
     sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
     text = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
-    parts = [f"expected: {fault.expected!r}", f"got:      {fault.got!r}"]
-    evidence = parts if fault.expected or fault.got else []
-    evidence += [fault.curl] if fault.curl else []
+    facts = [("Expected", repr(fault.expected)), ("Got", repr(fault.got))]
+    evidence = facts if fault.expected or fault.got else []
+    evidence += [("Request", fault.curl)] if fault.curl else []
     if not evidence:
         return text
-    shown = paragraph(code(lines("\n".join(evidence))), style="margin:2px 0 0 0")
-    return joined(text, shown)
+    cells = (
+        (
+            cell(name, style="padding:2px 12px 2px 0"),
+            cell(code(lines(value)), style="padding:2px 0"),
+        )
+        for name, value in evidence
+    )
+    return joined(text, table(cells, cellspacing=0))
 
 
 def _now(progress: Progress) -> str:
@@ -156,7 +209,7 @@ class ProbeWindow(OwnWindow):
     """Address, dialect, model and key above; the score and the failures below."""
 
     def __init__(self, tools: InspectorTools, parent: QWidget | None = None) -> None:
-        super().__init__("Probe Server", (860, 720), parent)
+        super().__init__("Probe Server", (880, 720), parent)
         self._tools = tools
         self._task: asyncio.Task[None] | None = None
         self.stage: Stage = "idle"
@@ -164,22 +217,25 @@ class ProbeWindow(OwnWindow):
         self._done = self._total = 0
         self.results: list[CheckResult] = []
         self._report: Report | None = None
-        self._names: dict[str, str] = {}  # of servers on this computer, by address
+        self._found: list[tuple[str, LocalServer]] = []  # name and server on this computer
         self.url = QLineEdit()
         self.url.setPlaceholderText("http://127.0.0.1:1234")
-        self.servers = QWidget()
-        self.servers.setLayout(FlowLayout())
+        self.servers = QListWidget()
+        self.servers.setProperty("kind", "rows")
+        self.servers.setAccessibleName("Servers on this computer")
+        self.servers.setItemDelegate(RowDelegate(self.servers))
+        self._local, self._subjects = QWidget(), QWidget()
         dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
         self.dialect = Choice("API", [("", "Detect Automatically"), *dialects])
         self.model = QLineEdit()
-        self.model.setPlaceholderText("First listed model")
+        self.model.setPlaceholderText("Default model")
         self.key = QLineEdit()
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
         self.key.setPlaceholderText("None; never saved")
         self.start = push_button("Probe", kind="primary")
         self.cancel = QPushButton("Cancel")
         self.bar = thin_bar("Progress of the probe")
-        self.score = label("", "title", 1.7)
+        self.score = label("", "title", 1.5)
         self.note = label("", "muted", 1.0, is_wrapped=True)
         self.page = ReadingPage("Results")
         self.folded = fold_button("Passed")
@@ -188,7 +244,8 @@ class ProbeWindow(OwnWindow):
         self.save = push_button("Save…", "Save the report as a page or as JSON")
         self._lay_out()
         self.start.clicked.connect(self._start)
-        self.url.textChanged.connect(self._show_offers)
+        self.url.textChanged.connect(self._show_chosen)
+        self.servers.currentRowChanged.connect(self._choose)
         for field in (self.url, self.model, self.key):
             field.returnPressed.connect(self._start)
         self.cancel.clicked.connect(self._cancel)
@@ -214,51 +271,76 @@ class ProbeWindow(OwnWindow):
             field.setAccessibleName(name)
         names = {name: label(name, "muted") for name in fields}
         names["API"].setMinimumWidth(names["Address"].sizeHint().width())
-        indent = names["API"].minimumWidth() + 16
-        self.servers.setContentsMargins(indent, 0, 0, 0)
-        self.servers.hide()
+        heading = label("Running on This Computer", "heading")
+        column(heading, self.servers, spacing=8, margins=(0, 8, 0, 0), on=self._local)
+        self._local.hide()
+        subjects: list[Item] = []
+        for name, checked in _SUBJECTS:
+            subject = label(name)
+            subject.setMinimumWidth(_SUBJECT_PX)
+            subjects.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
+        card = QFrame()
+        card.setObjectName("card")
+        column(*subjects, spacing=8, margins=(16, 12, 16, 12), on=card)
+        heading = label("Checks", "heading")
+        column(heading, card, spacing=8, margins=(0, 8, 0, 0), on=self._subjects)
         column(
             row(names["Address"], 8, (self.url, 1), self.start, self.cancel, spacing=8),
-            self.servers,
             row(
                 *(names["API"], 8, self.dialect, 8),
                 *(names["Model"], (self.model, 1), 8),
                 *(names["Key"], (self.key, 1)),
                 spacing=8,
             ),
-            self.bar,
+            4,
             row((self.score, 1), self.copy, self.picture, self.save, spacing=8),
+            self.bar,
             self.note,
+            self._local,
+            self._subjects,
             (self.page, 1000),
             (self.folded, 0, Qt.AlignmentFlag.AlignLeft),
             STRETCH,
             spacing=12,
-            margins=(20, 20, 20, 16),
+            margins=16,
             on=self,
         )
 
     async def _look_for_servers(self) -> None:
         """Offer the servers that run on this computer; the first one is the usual address."""
         found = await self._tools.local_servers()
-        self._names = {url: name for name, url in found.items()}
-        servers = self.servers.layout()
-        assert servers is not None
-        clear_layout(servers)
+        self._found = list(found.items())
+        with QSignalBlocker(self.servers):
+            self.servers.clear()
+            for name, server in found.items():
+                address = server.url.removeprefix("http://")
+                self.servers.addItem(
+                    QListWidgetItem("\n".join((name, " · ".join((address, *server.models[:3])))))
+                )
+        rows_px = self.servers.sizeHintForRow(0) * len(found)
+        self.servers.setFixedHeight(min(rows_px + _LIST_FRAME_PX, _MAX_SERVERS_PX))
         if not self.url.text() and found:
-            self.url.setText(next(iter(found.values())))
-        for name, url in found.items():
-            offer = push_button(name, f"Use {name} at {url}", kind="link")
-            offer.setProperty("is_flush", True)
-            offer.clicked.connect(partial(self.url.setText, url))
-            servers.addWidget(offer)
-        self._show_offers()
+            self.url.setText(self._found[0][1].url)
+        self._show_chosen()
+        self._refresh_progress()
 
-    def _show_offers(self) -> None:
-        """Offer the servers whose address is not in the field."""
-        offered = [name for url, name in self._names.items() if url != self.url.text()]
-        for offer in self.servers.findChildren(QPushButton):
-            offer.setVisible(offer.text() in offered)
-        self.servers.setVisible(bool(offered))
+    def _choose(self, at: int) -> None:
+        if at >= 0:
+            self.url.setText(self._found[at][1].url)
+
+    def _show_chosen(self) -> None:
+        """Select the server whose address is in the field, and offer its models."""
+        urls = [server.url for _, server in self._found]
+        url = self.url.text().strip().rstrip("/")
+        at = urls.index(url) if url in urls else -1
+        with QSignalBlocker(self.servers):
+            self.servers.setCurrentRow(at)
+        models = self._found[at][1].models if at >= 0 else ()
+        self.model.setPlaceholderText(models[0] if len(models) == 1 else "Default model")
+        completer = QCompleter(models, self.model)
+        completer.setCaseSensitivity(Qt.CaseSensitivity.CaseInsensitive)
+        completer.setFilterMode(Qt.MatchFlag.MatchContains)
+        self.model.setCompleter(completer)
 
     def _start(self) -> None:
         if self.stage == "running":
@@ -276,7 +358,7 @@ class ProbeWindow(OwnWindow):
         self.stage, self._message = "running", "Detecting the API of the server…"
         self._done = self._total = 0
         self.results, self._report = [], None
-        self.folded.setChecked(False)
+        self.folded.setChecked(True)  # the results appear as they come
         self._refresh()
         self._task = start_task(self, self._probe(options), "probe")
 
@@ -291,13 +373,15 @@ class ProbeWindow(OwnWindow):
             self._end("failed", _sentence(str(problem)))
         except asyncio.CancelledError:
             so_far = "The results so far are below." if self.results else "No check had ended yet."
-            self._end("cancelled", f"Cancelled. {so_far}")
+            self._end("cancelled", so_far)
         except Exception:  # a bug must not leave the window waiting
             self._end("failed", "The probe itself failed. The log has the details.")
             raise
         else:
             self.results, self._report = list(report.results), report
             self._end("done", self._facts(report))
+            # Without failures the page would be empty.
+            self.folded.setChecked(all(result.outcome in _FOLDED for result in self.results))
 
     def _take(self, progress: Progress) -> None:
         self._done, self._total, self._message = progress.done, progress.total, _now(progress)
@@ -315,12 +399,22 @@ class ProbeWindow(OwnWindow):
         is_running = self.stage == "running"
         self.start.setVisible(not is_running)
         self.cancel.setVisible(is_running)
-        self.bar.setVisible(is_running)
-        self.bar.setRange(0, self._total)
-        self.bar.setValue(self._done)
-        show_text(self.note, self._message)
         report = self._report
-        show_text(self.score, "" if report is None else "{} of {} passed".format(*score(report)))
+        is_judged = report is not None and score(report)[1] > 0
+        self.bar.setVisible(is_running or is_judged)
+        restyle(self.bar, "kind", "score" if is_judged else "")
+        done, total = (self._done, self._total) if report is None else score(report)
+        self.bar.setRange(0, total)
+        self.bar.setValue(done)
+        show_text(self.note, self._message)
+        restyle(self.note, "role", "fault" if self.stage == "failed" else "muted")
+        headline = _HEADLINES.get(self.stage, f"{done} of {total} passed")
+        if is_running:
+            headline = f"Checking… {done} of {total}" if total else "Connecting…"
+        show_text(self.score, headline)
+        is_start = self.stage in ("idle", "failed")
+        self._local.setVisible(bool(self._found) and is_start)
+        self._subjects.setVisible(is_start)
         for button in (self.copy, self.picture, self.save):
             button.setVisible(report is not None)
 
@@ -389,5 +483,5 @@ class ProbeWindow(OwnWindow):
 
     def _name_of(self, report: Report) -> str:
         """Return the name of a known server, or its ``Server`` header, or its address."""
-        known = (name for url, name in self._names.items() if report.url.startswith(f"{url}/"))
+        known = (name for name, one in self._found if report.url.startswith(f"{one.url}/"))
         return next(known, "") or report.server.replace("/", " ", 1) or report.url

@@ -28,7 +28,7 @@ from ui.server.requests import RequestAnswer, RequestEntry
 from ui.words import ORIGIN_DESCRIPTIONS
 
 if TYPE_CHECKING:
-    from api.conformance.probe.values import ProbeOptions, Progress, Report
+    from api.conformance.probe.values import LocalServer, ProbeOptions, Progress, Report
 
 
 CHANNEL_NAMES = {
@@ -157,7 +157,7 @@ class InspectorTools:
 
     wire_views: Callable[[ShownRun], Awaitable[Sequence[WireView]]]  # raises ValueError
     probe: "Callable[[ProbeOptions, Callable[[Progress], None]], Awaitable[Report]]"
-    local_servers: Callable[[], Awaitable[Mapping[str, str]]]  # addresses by name, ours first
+    local_servers: "Callable[[], Awaitable[Mapping[str, LocalServer]]]"  # by name, ours first
 
 
 class TokenMark(IntFlag):

@@ -314,6 +314,8 @@ QDockWidget > QWidget { background: $sidebar; }
 #popover { background: $raised; border: 1px solid $strong_line; border-radius: 12px; }
 QProgressBar { background: $groove; border: none; border-radius: 2px; max-height: 4px; }
 QProgressBar::chunk { background: $accent; border-radius: 2px; }
+QProgressBar[kind="score"] { background: $fault; }
+QProgressBar[kind="score"]::chunk { background: $done; }
 QDialog, QMessageBox { background: $canvas; }
 QLabel#qt_msgbox_label { font-weight: 600; }
 QLabel#qt_msgbox_label, QLabel#qt_msgbox_informativelabel { min-width: 340px; max-width: 460px; }

@@ -304,7 +304,7 @@ class ToolServersWindow(OwnWindow):
         hint = "You allow each call. An added server is on in this chat and in new ones."
         page = QWidget()
         column(
-            label("Add an MCP Server", "title", 1.15),
+            label("Add MCP Server", "title", 1.15),
             label(hint, "muted", is_wrapped=True),
             _card(lines),
             8,

@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +13,7 @@ from api.conformance.captures.frames import objects, parse_json, parse_object
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.client import Budget, Client, Received, open_session
 from api.conformance.probe.dialects import DRIVERS, Driver, request_path
-from api.conformance.probe.values import Access, Exchange, ProbeFailed, ProbeOptions
+from api.conformance.probe.values import Access, Exchange, LocalServer, ProbeFailed, ProbeOptions
 from api.terminal_text import on_one_line
 
 _REFUSED = (400, 404, 422)
@@ -24,7 +24,7 @@ _NO_MODEL = ""
 _LOCAL_PORTS = {
     "Ollama": 11434,
     "LM Studio": 1234,
-    "llama.cpp": 8080,
+    "llama.cpp or mlx-lm": 8080,
     "vLLM": 8000,
     "SGLang": 30000,
 }
@@ -225,18 +225,18 @@ async def _list_models(
     return []
 
 
-async def local_servers(without: str = "") -> dict[str, str]:
-    """Return the addresses of other servers that run on this computer, by their usual names."""
-    addresses = {name: f"http://127.0.0.1:{port}" for name, port in _LOCAL_PORTS.items()}
+async def local_servers(ours: Mapping[str, str]) -> dict[str, LocalServer]:
+    """Return the servers on this computer that list models, at our addresses and usual ports."""
+    usual = {name: f"http://127.0.0.1:{port}" for name, port in _LOCAL_PORTS.items()}
+    names: dict[str, str] = {}
+    for name, url in (*ours.items(), *usual.items()):
+        names.setdefault(url, name)
     async with open_session(Access()) as session:
         listed = await asyncio.gather(
-            *(
-                _list_models(session, url, ProbeOptions(url=url, timeout_s=1.0))
-                for url in addresses.values()
-            )
+            *(_list_models(session, url, ProbeOptions(url=url, timeout_s=1.0)) for url in names)
         )
-    found = zip(addresses.items(), listed, strict=True)
-    return {name: url for (name, url), models in found if models and url != without}
+    found = zip(names.items(), listed, strict=True)
+    return {name: LocalServer(url, tuple(models)) for (url, name), models in found if models}
 
 
 def _model_names(listed: Any) -> list[str]:

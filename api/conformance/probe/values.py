@@ -140,6 +140,14 @@ class ProbeOptions(Access):
 
 
 @dataclass(frozen=True, slots=True)
+class LocalServer:
+    """A server on this computer, and the models that it lists."""
+
+    url: str
+    models: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Fault:
     """A fault of a server in one check."""
 

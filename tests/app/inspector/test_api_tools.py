@@ -14,13 +14,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog
 
 from api.conformance.probe import detection
-from api.conformance.probe.values import ProbeOptions
+from api.conformance.probe.values import LocalServer, ProbeOptions
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector.shown_apis import inspector_tools
 from engine.engine import Engine
 from tests.support.shown import shown
-from tests.ui.driving import eventually, press
+from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow
 from ui.inspector.probe_window import ProbeWindow
 from ui.inspector.shown_run import InspectorTools
@@ -103,8 +103,7 @@ async def test_our_own_server_is_probed_in_the_window_and_passes(
     await eventually(lambda: window.stage != "running", 300)
     assert window.stage == "done", window.note.text()
     assert re.fullmatch(r"(\d+) of \1 passed", window.score.text())
-    assert not window.page.isVisible(), "an empty box"
-    window.folded.click()
+    assert window.folded.isChecked(), "an empty box"
     assert window.page.toPlainText()
     window.copy.click()
     assert "| check" in QGuiApplication.clipboard().text()
@@ -134,10 +133,18 @@ async def test_a_probe_can_be_cancelled_and_started_again(
         window.cancel.click()
         await eventually(lambda: window.stage == "cancelled")
         assert window.start.isVisible()
-        window.folded.click()
         assert window.page.toPlainText()
         window.start.click()
         assert window.stage == "running"
+
+
+async def test_address_of_own_server_with_key_is_offered(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(detection, "_LOCAL_PORTS", {})
+    closed = "http://127.0.0.1:9"  # a server that lists nothing without its key
+    found = await inspector_tools(engine, lambda: closed).local_servers()
+    assert found["Fullstop"] == LocalServer(closed)
 
 
 async def test_if_nothing_answers_the_window_says_what_to_do(
@@ -164,10 +171,14 @@ async def test_running_servers_are_offered_as_addresses(
     ports = {"Ollama": urlsplit(address).port, "vLLM": 9}
     monkeypatch.setattr(detection, "_LOCAL_PORTS", ports)
     tools = inspector_tools(engine, lambda: address)
-    assert await tools.local_servers() == {"Fullstop": address}
+    found = await tools.local_servers()
+    assert found == {"Fullstop": LocalServer(address, found["Fullstop"].models)}
+    assert found["Fullstop"].models
     async with shown(ProbeWindow(inspector_tools(engine, lambda: ""))) as window:
         await eventually(lambda: window.url.text() == address)
-        assert window.servers.isHidden(), "an address is offered once"
+        assert window.servers.currentItem().text().startswith("Ollama\n127.0.0.1:")
+        assert window.model.placeholderText() == found["Fullstop"].models[0]
         window.url.clear()
-        press(window, "Use Ollama")
+        assert window.servers.currentRow() == -1
+        window.servers.setCurrentRow(0)
         assert window.url.text() == address
