@@ -160,6 +160,44 @@ def test_reason_is_whole_in_a_narrow_chat_and_its_link_below_it(
     assert places == [False, True, False]
 
 
+def test_reason_is_on_one_line_above_its_buttons(theme: Theme, qapp: QApplication) -> None:
+    run = finished_run()
+    assert run.finished is not None
+    end = replace(run.finished.stop, kind=StopKind.CANCELLED, value=None, dropped="")
+    run.finished = replace(run.finished, stop=end)
+    view = shown(theme, run)
+    reason, places = view.reason, []
+    reason.link.hide()
+    word_px = reason.reason_px
+    for width in (600, word_px + 60, 600):
+        for _ in range(2):  # the width decides the layout, which decides the height
+            view.resize(width, view.heightForWidth(width))
+            qapp.processEvents()
+        assert reason.width() >= word_px
+        assert reason.height() < 2 * reason.fontMetrics().height() + 10
+        places.append(view.action_row.mapTo(view, QPoint()).y() >= reason.geometry().bottom())
+    assert places == [False, True, False]
+
+
+def test_short_reading_has_no_figures(
+    theme: Theme, qapp: QApplication, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = Run()
+    run.apply(PromptProgress(0, 42, 0))
+    view = shown(theme, run)
+
+    def words() -> str:
+        view.refresh()
+        return " ".join(part.text() for part in view.findChildren(QLabel) if part.isVisible())
+
+    assert words() == "Reading…"
+    run.apply(PromptProgress(0, 9_000, 0))
+    assert words().startswith("Reading the prompt: 0 of 9,000 tokens")
+    run.apply(PromptProgress(0, 42, 0))
+    run.started_at -= 5
+    assert words().startswith("Reading the prompt: 0 of 42 tokens · 5 s")
+
+
 def test_reason_without_room_wraps(theme: Theme, qapp: QApplication) -> None:
     reason = shown(theme, finished_run()).reason
     reason.link.hide()

@@ -1,4 +1,6 @@
 import pytest
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from ui.chat.messages.question_view import QuestionView
@@ -50,3 +52,18 @@ def test_unchanged_summary_closes_its_editor(theme: Theme, qtbot: QtBot) -> None
     assert line.editor is not None
     line.editor.send.click()
     assert line.editor is None
+
+
+def test_buttons_stand_beside_the_last_line(theme: Theme, qapp: QApplication) -> None:
+    for text in ("one line", "two\nlines"):
+        view = QuestionView(ConversationMessage("user", text))
+        view.show()
+        for _ in range(2):  # the width decides the height
+            view.resize(600, view.sizeHint().height())
+            qapp.processEvents()
+        lines = view.text_view.document().lastBlock().layout()
+        line = lines.lineAt(0)
+        middle = round(lines.position().y() + line.y() + line.height() / 2)
+        wanted = view.text_view.mapTo(view, QPoint(0, middle)).y()
+        button = view.edit.mapTo(view, view.edit.rect().center()).y()
+        assert abs(button - wanted) <= 2

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QButtonGroup, QHBoxLayout, QLabel, QWidget
+from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor
+from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QLabel, QWidget
 
 from engine.stopping.record import StopKind
 from engine.values.figures import figures
@@ -31,6 +31,8 @@ from ui.words import CONTINUE_PAST, display_name, lines_of
 _LINE_CHARS = 240
 _LEFT = Qt.AlignmentFlag.AlignLeft
 _CONTINUE = "Ctrl+Shift+Return"
+# Reading a prompt has figures only where it takes a while.
+_SHORT_S, _LONG_PROMPT = 3, 4_000
 
 
 class PromptProgressBar(QWidget):
@@ -62,15 +64,19 @@ class PromptProgressBar(QWidget):
         if not self._ticks.isActive():
             self._ticks.start()
         self._show_progress()
-        self._bar.setVisible(run.state == "prefill" and run.prompt_total > 0)
         if run.prompt_total:
             self._bar.setRange(0, run.prompt_total)
             self._bar.setValue(run.prompt_processed)
 
     def _show_progress(self) -> None:
         assert self._run is not None
-        text, took_s = progress_label(self._run), time.time() - self._run.started_at
-        self._caption.setText(f"{text} · {passed(took_s)}" if took_s >= 1 else text)
+        run, took_s = self._run, time.time() - self._run.started_at
+        reads = run.state == "prefill" and not run.live.is_cancelling
+        has_figures = took_s >= _SHORT_S or run.prompt_total >= _LONG_PROMPT
+        text = progress_label(run) if has_figures or not reads else "Reading…"
+        shows_time = took_s >= 1 and (has_figures or not reads)
+        self._caption.setText(f"{text} · {passed(took_s)}" if shows_time else text)
+        self._bar.setVisible(reads and has_figures and run.prompt_total > 0)
 
 
 class RawText(FlowText):
@@ -207,7 +213,7 @@ class AnswerView(ShownMessage):
         self.raw = add("report", "Show the raw text of this answer")
         self.raw.setCheckable(True)
         self.add_common_buttons("answer")
-        foot = QHBoxLayout()
+        foot = self._foot = QBoxLayout(QBoxLayout.Direction.LeftToRight)
         foot.setSpacing(8)
         foot.addWidget(self.pace)
         foot.addWidget(self.reason, 1)
@@ -324,7 +330,22 @@ class AnswerView(ShownMessage):
         if has_foot:
             self._show_reason()
         self._name()
+        self._fit_foot()
         self.action_row.stop_at()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_foot()
+
+    def _fit_foot(self) -> None:
+        """Put the buttons below a reason that would wrap beside them."""
+        buttons = (self._retry, self.action_row)
+        shown = [part.sizeHint().width() for part in buttons if not part.isHidden()]
+        needed_px = self.reason.reason_px + sum(shown) + len(shown) * self._foot.spacing()
+        directions = QBoxLayout.Direction
+        fits = needed_px <= self.width()
+        self._foot.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
+        self._foot.setStretchFactor(self.reason, int(fits))
 
     @property
     def is_step(self) -> bool:

@@ -84,7 +84,7 @@ class ReasonLine(QAbstractButton):
     def place_link(self) -> None:
         """Move the link to the end of the reason, or below it."""
         size, line = self.link.sizeHint(), self._last_line
-        left = _ICON_PX + _GAP if line.top() else self._reason_px + self._separator_px
+        left = _ICON_PX + _GAP if line.top() else self.reason_px + self._separator_px
         top = line.top() + (line.height() - size.height()) // 2
         self.link.setGeometry(left, top, *size.toTuple())
 
@@ -99,7 +99,7 @@ class ReasonLine(QAbstractButton):
         return bounds.height() + _PAD_PX
 
     def _is_link_below(self, width: int) -> bool:
-        needed_px = self._reason_px + self._separator_px + self.link.sizeHint().width()
+        needed_px = self.reason_px + self._separator_px + self.link.sizeHint().width()
         return bool(self._word) and not self.link.isHidden() and needed_px > width
 
     @property
@@ -109,7 +109,8 @@ class ReasonLine(QAbstractButton):
         return QRect(0, top, self.width(), self.height() - top)
 
     @property
-    def _reason_px(self) -> int:
+    def reason_px(self) -> int:
+        """The width of the reason on one line."""
         word = self.fontMetrics().horizontalAdvance(self._word)
         return _ICON_PX + _GAP + word if self._word else 0
 
@@ -119,7 +120,7 @@ class ReasonLine(QAbstractButton):
 
     def sizeHint(self) -> QSize:
         figures = self.fontMetrics().horizontalAdvance(_SEPARATOR.join(self._figures)) + _GAP
-        width = self._reason_px + self._separator_px + self.link.sizeHint().width() + figures
+        width = self.reason_px + self._separator_px + self.link.sizeHint().width() + figures
         return QSize(width, self.heightForWidth(width))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
@@ -139,7 +140,7 @@ class ReasonLine(QAbstractButton):
             ink = color if self._tone == "fault" else colors.text if is_strong else colors.muted
             painter.setPen(QColor(ink))
             painter.drawText(first.adjusted(_ICON_PX + _GAP, 0, 0, 0), _WRAPPED, self._word)
-            left = self._reason_px
+            left = self.reason_px
         if not self.link.isHidden():
             if self._word and not line.top():
                 self._draw_text(painter, line, left, _SEPARATOR, colors.faint)

@@ -23,7 +23,8 @@ from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
 from ui.words import lines_of
 
-_PAD_X, _LINE_PERCENT = 15, 128
+# A line has its surplus height below the letters.
+_PAD_X, _PAD_TOP, _PAD_BOTTOM, _LINE_PERCENT = 15, 11, 6, 128
 _GAP_PX = 8
 
 
@@ -119,13 +120,15 @@ class PlainBubble(QWidget):
             self.text_view.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
-        inner = column(spacing=_GAP_PX, margins=(_PAD_X, 11, _PAD_X, 6), on=self._card)
+        inner = column(
+            spacing=_GAP_PX, margins=(_PAD_X, _PAD_TOP, _PAD_X, _PAD_BOTTOM), on=self._card
+        )
         inner.addWidget(self.text_view)
         self._inner = inner
-        self.add_files(self.files)
         row(
             STRETCH, (beside, 0, Qt.AlignmentFlag.AlignBottom), self._card, spacing=_GAP_PX, on=self
         )
+        self.add_files(self.files)
         # Text of another size needs another card size, even if the column keeps its width.
         current_theme().changed.connect(self._fit)
 
@@ -153,6 +156,12 @@ class PlainBubble(QWidget):
         target = min(max(widths) + 2, limit)
         for part in (self.text_view, *self.files):
             part.setFixedWidth(target)
+        # The buttons stand beside the middle of the last line.
+        margins = self._beside.contentsMargins()
+        line_px = self.text_view.fontMetrics().lineSpacing() * _LINE_PERCENT / 100
+        buttons_px = self._beside.sizeHint().height() - margins.bottom()
+        margins.setBottom(max(0, round((line_px + _PAD_TOP + _PAD_BOTTOM - buttons_px) / 2)))
+        self._beside.setContentsMargins(margins)
 
     def minimumSizeHint(self) -> QSize:
         return QSize(120, super().minimumSizeHint().height())
