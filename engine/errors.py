@@ -67,6 +67,10 @@ class ModelLoadFailed(EngineError):
     """A model could not be loaded; the message names the cause and the remedy."""
 
 
+class ModelDamaged(ModelLoadFailed):
+    """A file of a model is damaged; another copy of it can be loaded."""
+
+
 def not_numbers(model: str) -> EngineError:
     """Return the error of a loaded model that computes values that are not numbers (NaN)."""
     return EngineError(

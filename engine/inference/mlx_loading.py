@@ -18,7 +18,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_adapters, load_model, load_tokenizer
 
-from engine.errors import DraftLoadFailed, EngineError, ModelLoadFailed
+from engine.errors import DraftLoadFailed, EngineError, ModelDamaged, ModelLoadFailed
 from engine.files.causes import without_folders
 from engine.files.json_fields import DamagedFile
 from engine.inference.backend import (
@@ -153,7 +153,7 @@ def _reporting_failures(folder: Path, config: dict[str, Any] | None) -> Iterator
     except DrafterUnusable as error:
         raise ModelLoadFailed(f"{model_name(folder)} is not as published: {error}") from error
     except DamagedFile as error:
-        raise ModelLoadFailed(f"{model_name(folder)} is damaged: {error}") from error
+        raise ModelDamaged(f"{model_name(folder)} is damaged: {error}") from error
     except (EngineError, KeyboardInterrupt):
         raise
     # Panics of native libraries are such exceptions.
@@ -240,7 +240,7 @@ def _adapt(
     added = {name for name, _ in tree_flatten(model.parameters())} - before
     own = {name for name in added if name.rpartition(".")[2] in _ADAPTER_LEAVES}
     if missing := own - checked.names:  # mlx-lm leaves them random
-        raise ModelLoadFailed(f"{model_name(adapter)} is damaged: it has no {min(missing)}")
+        raise ModelDamaged(f"{model_name(adapter)} is damaged: it has no {min(missing)}")
     model.eval()
     with _reporting_failures(adapter, None):
         read_weights(model, on_progress, resident)

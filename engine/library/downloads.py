@@ -58,6 +58,10 @@ SPARE_BYTES = 256 << 20
 _CHUNK_BYTES = 1 << 20
 
 
+class _Damaged(HubFailed):
+    """A file differs from the hub's, and was removed."""
+
+
 @dataclass(frozen=True, slots=True)
 class HubFile:
     """A file of a repository, as the hub describes it; ``digest`` is SHA-256, or Git's SHA-1."""
@@ -109,12 +113,13 @@ class HubDownload:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._total = sum(file.size for file in files)
         with self._alone():
-            missing = sum(
-                file.size
+            missing = [
+                file
                 for file in files
                 if not (snapshot / file.name).exists() and not self._blob(file).exists()
-            )
-            if why := disk_shortage(self._repository, self._cache, missing):
+            ]
+            missing_bytes = sum(file.size for file in missing)
+            if why := disk_shortage(self._repository, self._cache, missing_bytes):
                 raise HubFailed(why)
             for file in sorted(files, key=lambda file: file.size):
                 done = self._done
@@ -123,7 +128,16 @@ class HubDownload:
                 self._advance("fetching", file, done + file.size - self._done)
             self._done = 0
             for file in files:
-                self._verify(file, snapshot / file.name)
+                done = self._done
+                try:
+                    self._verify(file, snapshot / file.name)
+                except _Damaged:
+                    if file in missing:
+                        raise
+                    self._done = done
+                    self._fetch(file, commit, snapshot / file.name)
+                    self._done = done
+                    self._verify(file, snapshot / file.name)
             if is_adapter(snapshot):
                 check_adapter(snapshot)
             else:
@@ -238,7 +252,7 @@ class HubDownload:
         if digest.hexdigest() != file.digest:
             path.resolve().unlink(missing_ok=True)
             path.unlink(missing_ok=True)
-            raise HubFailed(
+            raise _Damaged(
                 f"{path.name} is damaged: its digest is {digest.hexdigest()[:12]}…, expected "
                 f"{file.digest[:12]}…; it was removed: download it again"
             )

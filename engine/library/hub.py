@@ -75,8 +75,8 @@ def _explain(error: Exception, repository: str) -> str:
             return "HF_HUB_OFFLINE is set; unset it to search the hub"
         case errors.GatedRepoError():
             return (
-                f"{repository} is gated: accept its terms on its page at huggingface.co, then sign "
-                "in with “hf auth login”, or set HF_TOKEN"
+                f"{repository} is gated, so its terms have to be accepted first: open its page at "
+                "huggingface.co and accept them, then sign in with “hf auth login”, or set HF_TOKEN"
             )
         case errors.RepositoryNotFoundError():
             return (
@@ -90,6 +90,8 @@ def _explain(error: Exception, repository: str) -> str:
                     "login”"
                 )
             status = f"{error.response.status_code} {error.response.reason_phrase}".strip()
+            if error.response.status_code >= 500:
+                return f"the hub is not available at the moment ({status}); try again later"
             return f"the hub refused: {status}; try again later"
         case ValueError():
             return "the hub's answer cannot be read; try again later"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelLoadFailed
+from engine.errors import ModelDamaged, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded
@@ -28,9 +28,9 @@ def read_json(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise ModelLoadFailed(f"{file_label(path)} cannot be read: {os_cause(error)}") from error
     except DamagedFile as error:
-        raise ModelLoadFailed(f"{file_label(path)} is damaged: {error}") from error
+        raise ModelDamaged(f"{file_label(path)} is damaged: {error}") from error
     if not isinstance(value, dict):
-        raise ModelLoadFailed(f"{file_label(path)} is damaged: it does not contain a JSON object")
+        raise ModelDamaged(f"{file_label(path)} is damaged: it does not contain a JSON object")
     return value
 
 

@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelLoadFailed
+from engine.errors import ModelDamaged, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.library.architectures import ASSISTANTS
 from engine.library.configuration import architecture_of
@@ -35,7 +35,7 @@ def check_folder(folder: Path) -> dict[str, Any]:
         if path.name.startswith("model") or not path.match(HEAD_FILES):
             header_bytes += check_weights(path, state.st_size)
             if header_bytes > MAX_TEXT_BYTES:
-                raise ModelLoadFailed(
+                raise ModelDamaged(
                     f"{name} is damaged: the headers of its weights have more than "
                     f"{MAX_TEXT_BYTES:,} bytes"
                 )
@@ -80,7 +80,7 @@ def _check_files(folder: Path) -> None:
                 f"{file_label(path)} cannot be read: {os_cause(error)}"
             ) from error
         if not (stat.S_ISREG(state.st_mode) or stat.S_ISDIR(state.st_mode)):
-            raise ModelLoadFailed(f"{file_label(path)} is damaged: it is not a regular file")
+            raise ModelDamaged(f"{file_label(path)} is damaged: it is not a regular file")
         if path.suffix != ".safetensors" and state.st_size > MAX_TEXT_BYTES:
             raise ModelLoadFailed(
                 f"{file_label(path)} is too large: it has {counted(state.st_size, 'byte')}, and at "

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from engine.errors import ModelLoadFailed
+from engine.errors import ModelDamaged
 from engine.files.json_fields import DamagedFile, parsed_json
 from engine.files.safe_files import read_bounded
 from engine.library.model_files import MAX_TEXT_BYTES, file_label
@@ -33,7 +33,7 @@ def check_tokenizer(folder: Path) -> None:
     except OSError:
         return  # loading reports the missing file
     if fault := _fault(file, state.st_size, state.st_mtime_ns):
-        raise ModelLoadFailed(f"{file_label(file)} is damaged: {fault}")
+        raise ModelDamaged(f"{file_label(file)} is damaged: {fault}")
 
 
 @lru_cache(maxsize=64)

@@ -16,7 +16,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from engine.errors import ModelLoadFailed
+from engine.errors import ModelDamaged, ModelLoadFailed
 from engine.files.causes import os_cause
 from engine.files.safe_files import open_regular
 from engine.library.configuration import bits_of, is_count, text_part
@@ -46,7 +46,7 @@ def indexed_weights(folder: Path) -> set[str]:
     named = read_json(index).get("weight_map") or {}
     if not isinstance(named, dict) or not all(isinstance(name, str) for name in named.values()):
         reason = "weight_map must name a file for each weight"
-        raise ModelLoadFailed(f"{file_label(index)} is damaged: {reason}")
+        raise ModelDamaged(f"{file_label(index)} is damaged: {reason}")
     return set(named.values())
 
 
@@ -162,12 +162,12 @@ def read_header(path: Path) -> tuple[int, dict[str, Any]]:
             size = os.fstat(file.fileno()).st_size
             length = int.from_bytes(file.read(8), "little")
             if length > size - 8:
-                raise ModelLoadFailed(
+                raise ModelDamaged(
                     f"{name} is damaged: its header needs {counted(length + 8, 'byte')}, "
                     f"the file has {size:,}"
                 )
             if length > _MAX_HEADER_BYTES:
-                raise ModelLoadFailed(
+                raise ModelDamaged(
                     f"{name} is damaged: its header has {counted(length, 'byte')}, and at most "
                     f"{_MAX_HEADER_BYTES:,} are read"
                 )
@@ -175,9 +175,9 @@ def read_header(path: Path) -> tuple[int, dict[str, Any]]:
     except OSError as error:
         raise ModelLoadFailed(f"{name} cannot be read: {os_cause(error)}") from error
     except (ValueError, RecursionError) as error:
-        raise ModelLoadFailed(f"{name} is damaged: its header is not valid JSON") from error
+        raise ModelDamaged(f"{name} is damaged: its header is not valid JSON") from error
     if not isinstance(header, dict):
-        raise ModelLoadFailed(f"{name} is damaged: its header is not a JSON object")
+        raise ModelDamaged(f"{name} is damaged: its header is not a JSON object")
     return 8 + length, header
 
 
@@ -189,10 +189,10 @@ def check_weights(path: Path, size: int) -> int:
         ends = [value["data_offsets"][1] for key, value in header.items() if key != "__metadata__"]
         expected = length + max(map(operator.index, ends), default=0)
     except (LookupError, TypeError, AttributeError) as error:
-        raise ModelLoadFailed(f"{name} is damaged: its header names no end of a weight") from error
+        raise ModelDamaged(f"{name} is damaged: its header names no end of a weight") from error
     if size != expected:
         size_text = counted(expected, "byte")
-        raise ModelLoadFailed(f"{name} is damaged: expected {size_text}, found {size:,}")
+        raise ModelDamaged(f"{name} is damaged: expected {size_text}, found {size:,}")
     return length
 
 

@@ -20,11 +20,11 @@ from ui.models.finder import FITS
 from ui.models.model_entries import Entry, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
+    choice_facts,
     fit_text,
     loading_text,
     passed,
     percent,
-    row_facts,
 )
 from ui.models.models import LoadStage, ShownModel
 from ui.words import THIS_COMPUTER, Tone, display_name
@@ -173,7 +173,7 @@ class ModelRows(QStandardItemModel):
         content = self._content(model)
         if role == CONTENT:
             return content
-        chosen = "answers this conversation" if content.title.icon else ""
+        chosen = "answers this conversation" if self._is_chosen(model) else ""
         names = content.title.text, model.found.name
         return ", ".join(filter(None, (*names, content.right.text, content.subtitle.text, chosen)))
 
@@ -184,7 +184,8 @@ class ModelRows(QStandardItemModel):
             if self._is_named(model) or all(word in found.architecture for word in self._terms):
                 item = QStandardItem(name)
                 item.setData(model, _MODEL)
-                item.setToolTip("\n".join(filter(None, (found.trouble, str(found.folder)))))
+                reason = state_of(Entry(found.name, model), self._library).reason or found.trouble
+                item.setToolTip("\n".join(filter(None, (reason, str(found.folder)))))
                 item.setEnabled(found.can_be_loaded)
                 self.appendRow(item)
 
@@ -213,24 +214,23 @@ class ModelRows(QStandardItemModel):
         state = state_of(Entry(found.name, model), self._library)
         word, tone = "", state.tone
         if state.percent is not None:
-            word, tone = "Loading", "limit"
+            word, tone = f"Loading {state.percent}%", "limit"
         elif self.is_used(model):
             word, tone = "Loaded", "done"
-        elif state.action in ("retry", "restart"):
-            word = "Failed"
+        elif state.reason and state.tone == "fault":
+            word = "Failed" if found.can_be_loaded else "Damaged"
         elif found.can_be_loaded and model.need is not None and model.fit is not Fit.FITS:
             word, _, tone = FITS[model.fit]
         is_plain = found.can_be_loaded and state.tone in ("quiet", "done")
-        text = row_facts(found, model.used_at) if is_plain else state.text
+        text = choice_facts(found) if is_plain else state.text
+        ink = colors.text if found.can_be_loaded else colors.muted
+        below = colors.muted if is_plain else colors.tone(state.tone)[0]
+        # A tick that cannot be seen keeps its room, so that all names begin below each other.
+        mark = colors.match if self._is_chosen(model) else "transparent"
         return RowContent(
-            RowPart(
-                display_name(found.name),
-                colors.text if found.can_be_loaded else colors.muted,
-                "tick" if self._is_chosen(model) else "",
-                colors.match,
-            ),
+            RowPart(display_name(found.name), ink, "tick", mark),
             right=RowPart(word, colors.tone(tone)[0]),
-            subtitle=RowPart(text),
+            subtitle=RowPart(text, below, "tick", "transparent"),
         )
 
 
@@ -262,6 +262,8 @@ class ModelSwitcher(Popover):
         self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.empty = label("No models match.", "muted")
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)
         self.anyway = push_button("Load Anyway", "Load the model although it may not fit")
@@ -296,19 +298,19 @@ class ModelSwitcher(Popover):
         self.closed.emit()
 
     def _lay_out(self) -> None:
-        question = row((self.warning, 1), self.anyway)
-        foot = row((self.note, 1), self.more)
-        column(self.field, self.list, question, foot, spacing=7, margins=(8, 10, 8, 9), on=self)
-        for line in (question, foot):
-            line.setContentsMargins(8, 0, 4, 0)
-            line.setSpacing(10)
+        field = row(self.field, margins=(8, 0, 8, 0))
+        question = row((self.warning, 1), self.anyway, spacing=8, margins=(18, 0, 8, 0))
+        foot = row((self.note, 1), self.more, spacing=8, margins=(18, 0, 8, 0))
+        lines = (field, self.list, self.empty, question, foot)
+        column(*lines, spacing=8, margins=(0, 8, 0, 8), on=self)
 
     def _fit(self) -> None:
         screen = self.screen().availableGeometry()
         self.setFixedWidth(min(430, screen.width()))
         row_px = self.list.sizeHintForRow(0) if self.rows.rowCount() else 50
         rows = max(2, min(8, len(self._library.every())))
-        self.list.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
+        for shown in (self.list, self.empty):
+            shown.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
         self.adjustSize()
 
     # -- rows ------------------------------------------------------------------------------
@@ -333,16 +335,19 @@ class ModelSwitcher(Popover):
 
     def _look_for(self, text: str) -> None:
         self.rows.look_for(text)
+        self._show_count()
         self._ask(None)
         self._select(0)
-        self._show_count()
 
     def _show_count(self) -> None:
         shown, total = self.rows.rowCount(), len(self._library.every())
+        has_none = bool(total) and not shown
+        views: list[QWidget] = [self.empty, self.list]
+        hidden, visible = reversed(views) if has_none else views
+        hidden.hide()  # before the other is shown, so that the view does not grow
+        visible.show()
         if not total:
             text = "Searching…" if self._library.is_looking else "No models yet."
-        elif not shown:
-            text = "No Matching Models"
         elif shown < total:
             text = f"{shown} of {counted(total, 'model')}"
         else:

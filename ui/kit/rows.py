@@ -36,21 +36,27 @@ _EMPTY = RowPart()
 
 @dataclass(frozen=True, slots=True)
 class RowContent:
-    """A row of a list: title and right text above, subtitle below."""
+    """A row of a list: title and right text above, subtitle and detail below."""
 
     title: RowPart
     arrow: str = ""  # the icon before the title of a row that unfolds others
     note: RowPart = _EMPTY
     right: RowPart = _EMPTY
     subtitle: RowPart = _EMPTY
+    detail: RowPart = _EMPTY
     weight: QFont.Weight = QFont.Weight.Medium
     elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight
     inset_px: int = 0
     has_ground: bool = True
 
 
+def _below(content: RowContent) -> list[RowPart]:
+    """Return the lines below the title."""
+    return [part for part in (content.subtitle, content.detail) if part.text]
+
+
 class RowDelegate(QStyledItemDelegate):
-    """Draws rows of one or two lines."""
+    """Draws rows of one to three lines."""
 
     def __init__(self, view: QAbstractItemView, field: QWidget | None = None) -> None:
         """Draw the rows of a view; the arrow keys of a ``field`` may move in it, too."""
@@ -73,13 +79,12 @@ class RowDelegate(QStyledItemDelegate):
         return row.adjusted(_MARGIN_PX, 1, -right_px, -1)
 
     def height_px(self, lines: int) -> int:
-        """Return the height of a row of one or two lines."""
+        """Return the height of a row of so many lines."""
         return lines * self._view.fontMetrics().lineSpacing() + 2 * _ABOVE_PX + 2
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         content = self.content(index)
-        has_two = content is not None and bool(content.subtitle.text)
-        return QSize(120, self.height_px(1 + has_two))
+        return QSize(120, self.height_px(1 if content is None else 1 + len(_below(content))))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         content = self.content(index)
@@ -92,11 +97,11 @@ class RowDelegate(QStyledItemDelegate):
             icons.draw_row_ground(painter, area, option.state, colors, has_focus=self._has_focus)
         inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
         small = self._font(0.9, QFont.Weight.Normal)
-        if content.subtitle.text:
-            half = inner.height() // 2
-            below = inner.adjusted(0, half, 0, 0)
-            inner.setHeight(half)
-            self._draw(painter, below, content.subtitle, small, colors.muted)
+        below = _below(content)
+        inner.setHeight(inner.height() // (1 + len(below)))
+        for number, part in enumerate(below, 1):
+            line = inner.translated(0, number * inner.height())
+            self._draw(painter, line, part, small, colors.muted)
         inner = self._draw_right(painter, inner, content.right, small, colors.faint)
         font = self._font(1.0, content.weight)
         inner.setLeft(

@@ -39,11 +39,12 @@ class DownloadRow(QFrame):
             return
         done = sum(item.progress.done_bytes for item in running)
         total = sum(item.progress.total_bytes for item in running)
+        is_verifying = all(item.progress.phase == "verifying" for item in running)
         text = display_name(running[0].repository)
         if len(running) > 1:
             text = counted(len(running), "download")
         if total:
-            text = f"{text} · {percent(done, total)}%"
+            text += " · Verifying…" if is_verifying else f" · {percent(done, total)}%"
         self.state.setText(text)
         self.state.setAccessibleName(f"Downloading {text}. Show in Models")
         self.state.setToolTip(

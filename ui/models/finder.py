@@ -7,6 +7,7 @@ other threads. A request that is no longer wanted is cancelled there, and its re
 import asyncio
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -30,19 +31,19 @@ from engine.library.memory_need import USUAL_CONTEXT, Fit, Memory, MemoryNeed
 from engine.library.suggestions import suggestions
 from engine.values.verdict import UNEXPECTED
 from engine.wording import as_sentence, counted, format_size
+from ui.kit.dates import format_day
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import figures, fit_text
+from ui.models.model_words import fit_text, readable_card
 from ui.words import THIS_COMPUTER, Tone
 
 FITS: dict[Fit, tuple[str, str, Tone]] = {
-    Fit.FITS: ("Fits", "check", "done"),
-    Fit.TIGHT: ("Tight", "warning", "limit"),
-    Fit.TOO_LARGE: ("Too large", "fault", "fault"),
+    Fit.FITS: (f"Fits {THIS_COMPUTER}", "check", "done"),
+    Fit.TIGHT: ("Fits if you close other apps", "warning", "limit"),
+    Fit.TOO_LARGE: (f"Too large for {THIS_COMPUTER}", "fault", "fault"),
 }
-_UNKNOWN_FIT: tuple[str, str, Tone] = ("Not known", "mark", "quiet")
-_CHECKING: tuple[str, str, Tone] = ("Checking…", "spinner", "quiet")
-_CANNOT_LOAD: tuple[str, str, Tone] = ("Cannot load", "fault", "fault")
+_UNKNOWN_FIT: tuple[str, str, Tone] = ("Memory need not known", "mark", "quiet")
+_CHECKING: tuple[str, str, Tone] = ("Checking if it fits…", "spinner", "quiet")
 CardStage = Literal["none", "reading", "shown", "missing"]
 _SEARCH, _CARD, _DETAILS = "search the hub", "read a model card", "ask for a model's details"
 _MAX_CARD_CHARS = 12_000
@@ -73,15 +74,31 @@ class HubResult:
         return self.model.name
 
     @property
-    def facts(self) -> list[str]:
-        """Its quantization and size, then the facts of the hub."""
+    def facts(self) -> list[tuple[str, str]]:
+        """Its figures and the facts of the hub, each with its name."""
         model = self.model
-        facts = [figures(model.bits, model.size_bytes)]
-        if model.downloads:
-            facts.append(_downloads(model.downloads))
-        if model.updated is not None:
-            facts.append(model.updated.isoformat())
-        return [*facts, *filter(None, (model.license, "gated" if model.is_gated else ""))]
+        return [
+            ("Size", format_size(model.size_bytes) if model.size_bytes else ""),
+            ("Quantization", f"{model.bits}-bit" if model.bits else ""),
+            ("Downloads", f"{model.downloads:,}" if model.downloads else ""),
+            ("Updated", "" if model.updated is None else _day(model.updated)),
+            ("License", model.license),
+            ("Access", "Gated" if model.is_gated else ""),
+        ]
+
+    @property
+    def standing(self) -> str:
+        """Its use, or how often and since when it is downloaded."""
+        model = self.model
+        if self.purpose:
+            return self.purpose[:1].upper() + self.purpose[1:]
+        updated = "" if model.updated is None else f"updated {_day(model.updated)}"
+        downloads = _downloads(model.downloads) if model.downloads else ""
+        return " · ".join(filter(None, (downloads, updated, "gated" if model.is_gated else "")))
+
+
+def _day(day: date) -> str:
+    return format_day(time.mktime(day.timetuple()))
 
 
 def _downloads(count: int) -> str:
@@ -93,9 +110,9 @@ def _downloads(count: int) -> str:
 
 
 def fit_state(result: HubResult, memory: Memory) -> tuple[str, str, Tone]:
-    """Return whether a result can be loaded and fits: in a word, with an icon and a tone."""
+    """Return whether a result can be loaded and fits: in words, with an icon and a tone."""
     if result.model.problem:
-        return _CANNOT_LOAD
+        return result.model.problem, "fault", "fault"
     fit = result.model.fit(memory)
     if fit is not None:
         return FITS[fit]
@@ -371,6 +388,7 @@ class Finder(QObject):
             _log.exception("a model card could not be read")
             shown = ModelCard(name, "missing", as_sentence(UNEXPECTED))
         else:
+            text = readable_card(text)
             begun = text[:_MAX_CARD_CHARS]
             if is_cut := begun != text:
                 begun = begun.rpartition("\n")[0] or begun

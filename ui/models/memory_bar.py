@@ -70,7 +70,7 @@ class MemoryBar(QWidget):
             self.total,
             self.idle_unload,
             spacing=12,
-            margins=(24, 8, 16, 8),
+            margins=(26, 8, 16, 8),
             on=self,
         )
         library.models.changed.connect(self.refresh)

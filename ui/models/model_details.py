@@ -1,5 +1,7 @@
 """The model that is chosen in the models window: facts, actions, download and card. Main thread."""
 
+from math import ceil
+
 from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
@@ -12,15 +14,16 @@ from PySide6.QtWidgets import (
 )
 
 from engine.library.hub import Hub
+from engine.library.local_models import Origin
 from engine.library.memory_need import Fit
 from engine.library.model_info import ModelInfo
 from engine.wording import as_sentence
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import confirm_link
-from ui.kit.labels import label, show_text
+from ui.kit.labels import FactTable, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.markdown.document_page import DocumentPage
-from ui.kit.theme import restyle
+from ui.kit.theme import fixed_font, restyle
 from ui.models.downloads import Download
 from ui.models.finder import Finder, HubResult, ModelCard, fit_sentence
 from ui.models.model_entries import ACTION_LABELS, Entry, EntryState, state_of
@@ -51,7 +54,8 @@ class ModelDetails(QFrame):
         self.name = label("", "title", 1.25, is_wrapped=True)
         self.repository = label("", "faint", 0.9, is_wrapped=True)
         self.purpose = label("", is_wrapped=True)
-        self.facts = label("", "muted", is_wrapped=True)
+        self.facts = FactTable(fixed_font(self.font(), 0.92))
+        self.shown_facts: list[tuple[str, str]] = []
         self.status = label("", "muted", is_wrapped=True)
         self.newer = label("", "muted", is_wrapped=True)
         self.fit = label("", "muted", is_wrapped=True)
@@ -74,6 +78,10 @@ class ModelDetails(QFrame):
         self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
         self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
         self.card = DocumentPage("Model card")
+        self.card.document().setDocumentMargin(0)
+        # It is as high as its text: the whole view scrolls.
+        self.card.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.card.document().setIndentWidth(24)
         self.card_note = label("", "muted", is_wrapped=True)
         self._shown_card: ModelCard | None = None
         self._is_pinned = False  # as the engine reported it last
@@ -82,6 +90,8 @@ class ModelDetails(QFrame):
         self.show_entry(None)
 
     def show_entry(self, entry: Entry | None) -> None:
+        if entry is None or self.entry is None or entry.key != self.entry.key:
+            self._area.verticalScrollBar().setValue(0)
         self.entry = entry
         self._inner.setVisible(entry is not None)
         self.refresh()
@@ -97,7 +107,6 @@ class ModelDetails(QFrame):
         column(
             column(self.name, self.repository, spacing=2),
             self.purpose,
-            self.facts,
             self.status,
             self.newer,
             self.problem,
@@ -105,17 +114,20 @@ class ModelDetails(QFrame):
             self.gated,
             row(*self._acting, STRETCH, self.more, spacing=8),
             self.then,
-            (self.template, 0, Qt.AlignmentFlag.AlignLeft),
-            (self.page, 0, Qt.AlignmentFlag.AlignLeft),
+            8,
+            self.facts,
+            row(self.template, self.page, STRETCH, spacing=16),
+            8,
             self._rule,
-            (self.card, 1),
+            self.card,
             self.card_note,
             (None, 0),
             spacing=8,
-            margins=(16, 8, 24, 16),
+            margins=(16, 8, 16, 16),
             on=self._inner,
         )
-        column(scrolling(self._inner, "About the model", goes_sideways=False), on=self)
+        self._area = scrolling(self._inner, "About the model", goes_sideways=False)
+        column(self._area, on=self)
         self.setMinimumWidth(280)  # its buttons
 
     def _connect_signals(self) -> None:
@@ -128,6 +140,10 @@ class ModelDetails(QFrame):
         self.template.clicked.connect(lambda: self.template_requested.emit(self._local))
         self.card.link_chosen.connect(self._follow_link)
         self._finder.card_changed.connect(self._show_card)
+        sizes = self.card.document().documentLayout()
+        sizes.documentSizeChanged.connect(
+            lambda size: self.card.setFixedHeight(ceil(size.height()))
+        )
 
     def _dismiss(self) -> None:
         """End a download, and remove it from the list; its files stay."""
@@ -154,14 +170,14 @@ class ModelDetails(QFrame):
         where = str(entry.local.found.folder) if entry.local is not None else ""
         self.repository.setToolTip(where)
         show_text(self.repository, entry.name if entry.name != entry.title else where)
-        show_text(self.facts, self._facts(entry))
+        self._show_facts(entry)
         purpose = BUNDLED_PURPOSES.get(entry.name, "")
         if entry.hub is not None and entry.local is None:
             purpose = entry.hub.purpose
         show_text(self.purpose, purpose[:1].upper() + purpose[1:])
         # The row has room for facts and progress; a paused update is shown nowhere else.
         is_cut = state.tone not in ("quiet", "busy") or (entry.local and not state.action)
-        text = state.text if is_cut or entry.folder is not None else ""
+        text = state.reason or (state.text if is_cut or entry.folder is not None else "")
         if download is not None and download.message:
             text = as_sentence(download.message)
         if text == self._finder.problem:  # which stands above the list
@@ -173,12 +189,21 @@ class ModelDetails(QFrame):
         self._show_buttons(entry, state, download)
         self._show_card()
 
-    def _facts(self, entry: Entry) -> str:
-        if entry.local is None:
-            return "" if entry.hub is None else " · ".join(filter(None, entry.hub.facts))
-        text = facts(entry.local.found, entry.local.draft)
-        shown = self._library.models.status(entry.local.folder)
-        return text if shown.info is None else f"{text}{_draft_head_text(shown.info)}"
+    def _show_facts(self, entry: Entry) -> None:
+        shown: list[tuple[str, str]] = []
+        if entry.local is not None:
+            shown = facts(entry.local.found, entry.local.draft)
+            info = self._library.models.status(entry.local.folder).info
+            shown.append(("Own Draft Head", "" if info is None else _draft_head_text(info)))
+        elif entry.hub is not None:
+            shown = entry.hub.facts
+        shown = [fact for fact in shown if fact[1]]
+        if shown != self.shown_facts:
+            self.shown_facts = shown
+            self.facts.clear()
+            for name, value in shown:
+                self.facts.add(name, value)
+        self.facts.setVisible(bool(shown))
 
     def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
         """Show the hub's facts about a model that is not on this computer."""
@@ -211,6 +236,8 @@ class ModelDetails(QFrame):
             show_text(self.fit, fit_text(model.need, model.fit, self._library.memory))
             restyle(self.fit, "role", _FITS.get(model.fit, "muted"))
         newer = None if model is None else self._upkeep.newer(model.found)
+        if state.action == "get_again":  # which brings the newer one
+            newer = None
         self.update_button.setVisible(newer is not None)
         show_text(self.newer, "" if newer is None else newer_text(newer))
         self.template.setVisible(model is not None and model.found.can_be_loaded)
@@ -239,7 +266,8 @@ class ModelDetails(QFrame):
         self.more.setVisible(entry.local is not None or entry.folder is not None)
         self.page.setToolTip(self._address().toString())
         self.page.setAccessibleName(f"Open the page of {name} in the browser")
-        self.page.setVisible(entry.hub is not None and entry.local is None)
+        is_from_hub = entry.local is None or entry.local.found.origin is Origin.HUGGING_FACE
+        self.page.setVisible(entry.folder is None and is_from_hub)
 
     def _show_card(self) -> None:
         finder, entry, card = self._finder, self.entry, self._finder.card
@@ -247,11 +275,11 @@ class ModelDetails(QFrame):
         is_shown = is_own and card.stage == "shown"
         self.card.setVisible(is_shown)
         self._rule.setVisible(is_shown)
-        if is_shown and card is not self._shown_card:  # showing it scrolls to its beginning
+        if is_shown and card is not self._shown_card:
             self._shown_card = card
             title, _, rest = card.text.lstrip().partition("\n")
             is_named = title.startswith("# ") and card.name.rpartition("/")[2] in title
-            self.card.show_markdown(rest if is_named else card.text)
+            self.card.show_markdown(rest if is_named else card.text, has_large_headings=False)
         text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."
@@ -281,4 +309,4 @@ def _draft_head_text(info: ModelInfo) -> str:
     problem = info.own_head_problem
     if problem is None:
         return ""
-    return f" · own draft head: yes{f', not used: {problem}' if problem else ''}"
+    return f"Not used: {problem}" if problem else "Used"

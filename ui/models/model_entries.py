@@ -8,24 +8,28 @@ from PySide6.QtCore import QAbstractListModel, QObject, Qt
 
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit
-from engine.wording import counted, format_size
+from engine.wording import as_sentence, counted, format_size
+from ui.kit.dialogs import show_in_files_label
 from ui.kit.rows import CONTENT, DISPLAY, NO_PARENT, Index, RowContent, RowPart
 from ui.kit.theme import current_theme
 from ui.models.finder import FITS, Finder, HubResult, fit_state, list_summary
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import (
+    arrived_percent,
+    figures,
     loading_text,
     memory_text,
+    paused_text,
     percent,
     row_facts,
-    transferred,
+    short_reason,
 )
 from ui.models.upkeep import Upkeep
 from ui.words import THIS_COMPUTER, Tone, display_name
 
 Action = Literal[
     "", "get", "pause", "resume", "retry_download", "load", "cancel", "retry", "restart", "loaded",
-    "remove",
+    "remove", "get_again", "show",
 ]  # fmt: skip
 ACTION_LABELS: dict[Action, str] = {
     "get": "Get",
@@ -38,6 +42,8 @@ ACTION_LABELS: dict[Action, str] = {
     "restart": "Restart",
     "loaded": "Loaded",
     "remove": "Remove",
+    "get_again": "Download Again",
+    "show": show_in_files_label(),
 }
 _COMPUTER = THIS_COMPUTER.title()
 ENTRY, STATE = int(Qt.ItemDataRole.UserRole) + 1, int(Qt.ItemDataRole.UserRole) + 2
@@ -49,7 +55,7 @@ class Entry:
 
     Attributes:
         name: Of the repository or the folder; the words of a heading.
-        note: What a heading says at its right; None for other rows.
+        note: The text at the right of a heading; None for other rows.
     """
 
     name: str
@@ -70,17 +76,18 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class EntryState:
-    """The action of a row's model now, and the line below its title."""
+    """The action of a row's model now, and the line below its title.
+
+    Attributes:
+        percent: Of a load or a download.
+        reason: The whole text where the line has only its beginning.
+    """
 
     action: Action
     text: str
     tone: Tone = "quiet"
-    percent: int | None = None  # of a load or a download
-
-    @property
-    def is_notable(self) -> bool:
-        """Whether the text is more than facts."""
-        return self.tone != "quiet" or self.percent is not None
+    percent: int | None = None
+    reason: str = ""
 
 
 def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
@@ -93,21 +100,25 @@ def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
     # A paused or failed update leaves the present revision usable.
     is_usable = entry.local is not None and entry.local.found.can_be_loaded
     if download is not None and not (is_usable and download.stage != "running"):
-        progress = download.progress
-        done = percent(progress.done_bytes, progress.total_bytes)
+        progress, done = download.progress, arrived_percent(download.progress)
         match download.stage:
             case "running":
                 return EntryState("pause", download.rate.text(progress), "busy", done)
             case "failed":
-                return EntryState("retry_download", "Download failed.", "fault")
-        text = f"Paused · {transferred(progress.done_bytes, progress.total_bytes)}"
-        return EntryState("resume", text if done else "Paused", "limit", done)
+                return _failure("retry_download", download.message)
+        return EntryState("resume", paused_text(progress), "limit", done, download.message)
     if entry.local is not None:
         return _local_state(entry.local, library)
     if entry.hub is None:  # a download has ended, and the model is not listed yet
         return EntryState("", "")
     model = entry.hub.model
-    return EntryState("" if model.problem else "get", model.problem or _hub_facts(entry.hub))
+    owner, _, _ = model.name.rpartition("/")
+    text = " · ".join(filter(None, (figures(model.bits, model.size_bytes), owner)))
+    return EntryState("" if model.problem else "get", text)
+
+
+def _failure(action: Action, message: str) -> EntryState:
+    return EntryState(action, short_reason(message), "fault", reason=as_sentence(message))
 
 
 def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
@@ -116,9 +127,13 @@ def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
     shown = models.status(folder)
     if models.failed_at in (folder, found.folder):
         action: Action = "retry" if shown.stage != "ready" else "loaded"
-        return EntryState("restart" if shown.is_stuck else action, models.message, "fault")
+        if models.is_damaged and action == "retry":
+            action = _remedy(found)
+        return _failure("restart" if shown.is_stuck else action, models.message)
     if shown.is_stuck:
-        return EntryState("restart", f"Not responding. {shown.message}", "fault")
+        return EntryState(
+            "restart", "Not responding.", "fault", reason=f"Not responding. {shown.message}"
+        )
     if shown.is_loading:
         progress = shown.progress
         done = percent(progress.done_bytes, progress.total_bytes) if progress else 0
@@ -135,19 +150,19 @@ def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
         memory = next((m for m in models.in_memory if m.folder == folder), None)
         return EntryState("loaded", "" if memory is None else memory_text(memory), "done")
     if found.is_partial and "/" in found.name:
-        return EntryState("resume", found.trouble, "limit")
+        text = f"Incomplete. {found.arrived}." if found.arrived else "Incomplete."
+        return EntryState("resume", text, "limit", reason=found.trouble)
+    if found.problem:
+        return _failure(_remedy(found), found.problem)
     if found.trouble:
-        return EntryState("", found.trouble, "fault" if found.problem else "quiet")
+        return EntryState("", found.trouble)
     return EntryState("load", row_facts(found, model.used_at))
 
 
-def _hub_facts(result: HubResult) -> str:
-    owner, _, _ = result.name.rpartition("/")
-    size, *others = result.facts
-    if result.purpose:  # a suggestion, whose other facts are known only once it is chosen
-        others = []
-    shown = (size, owner, *(fact for fact in others if fact != result.model.license))
-    return " · ".join(filter(None, shown))
+def _remedy(found: FoundModel) -> Action:
+    """Return the action for a damaged model: only the hub has its files again."""
+    is_from_hub = found.origin is Origin.HUGGING_FACE and "/" in found.name
+    return "get_again" if is_from_hub else "show"
 
 
 class ModelEntries(QAbstractListModel):
@@ -216,7 +231,8 @@ class ModelEntries(QAbstractListModel):
         if role == Qt.ItemDataRole.AccessibleTextRole:
             return self._spoken(entry)
         if role == Qt.ItemDataRole.ToolTipRole:
-            return entry.name if entry.local is None else str(entry.local.found.folder)
+            where = entry.name if entry.local is None else str(entry.local.found.folder)
+            return "\n".join(filter(None, (self.state(entry).reason, where)))
         return None
 
     # -- inside --------------------------------------------------------------------------------
@@ -225,25 +241,27 @@ class ModelEntries(QAbstractListModel):
         library, finder = self._library, self._finder
         on_hub = {result.name: result for result in finder.results}
         every = library.every()
+        # A pasted address finds a model whose name does not have its words.
+        found = () if finder.is_suggesting else on_hub
         here = [
             Entry(model.found.name, model, on_hub.get(model.found.name))
             for model in every
-            if self._matches(model.found.name)
+            if self._matches(model.found.name) or model.found.name in found
         ]
         names = {model.found.name for model in every}
         coming = [
             Entry(item.repository, hub=on_hub.get(item.repository))
             for item in library.downloads.items
-            if item.repository not in names and (item.stage != "done" or library.is_looking)
+            if item.repository not in names
+            and (item.stage != "done" or library.is_looking)
+            and (self._matches(item.repository) or item.repository in found)
         ]
         names |= {entry.name for entry in coming}
         hub = [Entry(name, hub=result) for name, result in on_hub.items() if name not in names]
         rows: list[Entry] = []
         if here or coming:
-            size = format_size(sum(model.found.size_bytes for model in every))
-            total = f"{counted(len(every), 'model')}, {size}"
-            if self._terms:
-                total = counted(len(here), "model")
+            size = format_size(sum(entry.local.found.size_bytes for entry in here if entry.local))
+            total = counted(len(coming) + len(here), "model") + (f" · {size}" if here else "")
             note = total if library.has_looked else "Searching…"
             rows = [Entry(f"On {_COMPUTER}", note=note), *coming, *here]
         folders = [] if self._terms else [Entry(str(f), folder=f) for f in library.folders]
@@ -268,46 +286,51 @@ class ModelEntries(QAbstractListModel):
         colors, state = current_theme().colors, self.state(entry)
         is_quiet = state.tone in ("quiet", "done")
         color = colors.muted if is_quiet else colors.tone(state.tone)[0]
-        title, fit = RowPart(entry.title), RowPart()
+        fit = detail = RowPart()
         if (shown := self._fit(entry, state)) is not None:
-            word, icon, tone = shown
-            fit = RowPart(word, colors.tone(tone)[0], icon)
-        note = RowPart(self._note(entry), colors.faint if entry.local is None else colors.match)
+            text, icon, tone = shown
+            ink = colors.tone(tone)[0]
+            if entry.local is not None:
+                fit = RowPart(text, ink, icon)
+            else:
+                text = self._detail(entry, text)
+                detail = RowPart(text, ink if tone == "fault" else colors.muted, icon, ink)
         return RowContent(
-            title,
-            note=note,
+            RowPart(entry.title),
+            note=RowPart(self._note(entry), colors.match),
             right=fit,
             subtitle=RowPart(state.text, color),
+            detail=detail,
             has_ground=False,
         )
 
     def _fit(self, entry: Entry, state: EntryState) -> tuple[str, str, Tone] | None:
-        """Return whether a model fits; None if that is expected."""
+        """Return whether a model fits; None where that goes without saying."""
         if entry.local is not None:
             is_tight = entry.local.fit is not Fit.FITS and state.action == "load"
             return FITS[entry.local.fit] if is_tight else None
         is_offered = entry.hub is not None and state.action in ("get", "")
         if entry.hub is None or not is_offered:
             return None
-        shown = fit_state(entry.hub, self._finder.memory)
-        is_expected = self._finder.is_suggesting and shown == FITS[Fit.FITS]
-        return None if is_expected else shown
+        return fit_state(entry.hub, self._finder.memory)
 
     def _note(self, entry: Entry) -> str:
-        """Return the text beside the title: the use of a model, or a newer version."""
-        if entry.local is not None:
-            return "Update available" if self._upkeep.newer(entry.local.found) else ""
-        return "" if entry.hub is None else entry.hub.purpose
+        """Return the text beside the title."""
+        has_newer = entry.local is not None and self._upkeep.newer(entry.local.found)
+        return "Update available" if has_newer else ""
+
+    @staticmethod
+    def _detail(entry: Entry, fit: str) -> str:
+        """Return the last line of a model of the hub, but for a reason that it cannot be loaded."""
+        is_whole = entry.hub is None or bool(entry.hub.model.problem) or not entry.hub.standing
+        return fit if is_whole or entry.hub is None else f"{fit} · {entry.hub.standing}"
 
     def _spoken(self, entry: Entry) -> str:
         state, parts = self.state(entry), [entry.title]
         parts += [entry.name if entry.title != entry.name else "", self._note(entry)]
-        if entry.hub is not None and entry.local is None:
-            parts += [*entry.hub.facts, entry.hub.model.problem]
+        parts.append(state.text)
         if (fit := self._fit(entry, state)) is not None:
-            parts.append(f"fit: {fit[0]}")
-        if entry.hub is None or state.is_notable:
-            parts.append(state.text)
+            parts.append(fit[0] if entry.local is not None else self._detail(entry, fit[0]))
         return ", ".join(filter(None, (*parts, ACTION_LABELS.get(state.action, ""))))
 
 

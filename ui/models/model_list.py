@@ -13,16 +13,24 @@ from PySide6.QtWidgets import QAbstractItemView, QListView, QStyleOptionViewItem
 from ui.kit import icons
 from ui.kit.rows import Index, RowDelegate
 from ui.kit.theme import current_theme
-from ui.models.model_entries import ACTION_LABELS, ENTRY, STATE, Entry, EntryState, ModelEntries
+from ui.models.model_entries import (
+    ACTION_LABELS,
+    ENTRY,
+    STATE,
+    Action,
+    Entry,
+    EntryState,
+    ModelEntries,
+)
 
-_BUTTON_PX, _HEIGHT_PX, _SIDE_PX = 88, 26, 16
-_KEPT_PX = _BUTTON_PX + _SIDE_PX + 4
+_BUTTON_PX, _WIDE_PX, _HEIGHT_PX, _SIDE_PX = 88, 128, 26, 16
 
 
-def button_area(row: QRect) -> QRect:
-    """Return where the button of a row is."""
-    left = row.right() - _SIDE_PX - _BUTTON_PX
-    return QRect(left, row.center().y() - _HEIGHT_PX // 2 + 1, _BUTTON_PX, _HEIGHT_PX)
+def button_area(row: QRect, action: Action = "") -> QRect:
+    """Return where the button of a row is; long words have a wider one."""
+    width = _WIDE_PX if action in ("get_again", "show") else _BUTTON_PX
+    left = row.right() - _SIDE_PX - width
+    return QRect(left, row.center().y() - _HEIGHT_PX // 2 + 1, width, _HEIGHT_PX)
 
 
 class _EntryDelegate(RowDelegate):
@@ -34,7 +42,9 @@ class _EntryDelegate(RowDelegate):
         entry = index.data(ENTRY)
         if isinstance(entry, Entry) and entry.note is not None:
             return QSize(120, self.height_px(1) + 8)
-        return QSize(120, self.height_px(2) + 6)
+        content = self.content(index)
+        lines = 3 if content is not None and content.detail.text else 2
+        return QSize(120, self.height_px(lines) + 6)
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         state = index.data(STATE)
@@ -52,20 +62,22 @@ class _EntryDelegate(RowDelegate):
             has_focus=self._list.hasFocus(),
         )
         painter.restore()
-        option.rect.adjust(0, 3, -_KEPT_PX, -3)
+        button = button_area(row, state.action)
+        kept_px = row.right() - button.left() + 4
+        option.rect.adjust(0, 3, -kept_px, -3)
         super().paint(painter, option, index)
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         if state.percent is not None:
-            track = QRectF(row.left() + 18, row.bottom() - 6, row.width() - _KEPT_PX - 36, 3)
+            track = QRectF(row.left() + 18, row.bottom() - 6, row.width() - kept_px - 36, 3)
             painter.setBrush(QColor(colors.sunken if colors.is_strong else colors.line))
             painter.drawRoundedRect(track, 1.5, 1.5)
             track.setWidth(track.width() * state.percent / 100)
             painter.setBrush(QColor(colors.accent))
             painter.drawRoundedRect(track, 1.5, 1.5)
         if state.action:
-            self._draw_button(painter, button_area(row), state)
+            self._draw_button(painter, button, state)
         painter.restore()
 
     def _draw_button(self, painter: QPainter, area: QRect, state: EntryState) -> None:
@@ -177,8 +189,9 @@ class ModelList(QListView):
         entry = index.data(ENTRY)
         if not isinstance(entry, Entry) or entry.note is not None:
             return None
-        is_inside = button_area(self.visualRect(index)).contains(position)
-        return entry if is_inside and self.entries.state(entry).action else None
+        action = self.entries.state(entry).action
+        is_inside = button_area(self.visualRect(index), action).contains(position)
+        return entry if is_inside and action else None
 
     def _keep_position(self) -> None:
         self._kept, self._top_px = self.current, self.verticalScrollBar().value()

@@ -1,5 +1,6 @@
 """What the window says about models: sizes, fit, progress. Pure; no Qt. Any thread."""
 
+import re
 import time
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from engine.library.hub_models import HubModel
 from engine.library.local_models import FoundModel, Origin
 from engine.library.memory_need import Fit, Memory, MemoryNeed
 from engine.library.model_files import model_name
-from engine.wording import counted, format_size
+from engine.wording import as_sentence, counted, format_size
 from ui.words import THIS_COMPUTER, display_name
 
 ORIGINS = {
@@ -52,19 +53,42 @@ def figures(bits: int | None, size_bytes: int | None) -> str:
     return " · ".join(text for text in (f"{bits}-bit" if bits else "", size) if text)
 
 
-def facts(model: FoundModel, draft: Path | None = None) -> str:
-    """Return the facts about a model's folder, in one line."""
-    text = [figures(model.bits, 0 if model.is_partial else model.size_bytes), model.architecture]
-    if model.context_length:
-        text.append(f"{counted(model.context_length, 'token')} of context")
-    if model.can_see:
-        text.append("sees pictures")
-    text.append(ORIGINS[model.origin])
-    if model.is_adapter:
-        text.append("adapter")
-    if draft is not None:
-        text.append(f"draft model: {display_name(model_name(draft))}")
-    return " · ".join(filter(None, text))
+def facts(model: FoundModel, draft: Path | None = None) -> list[tuple[str, str]]:
+    """Return the facts about a model's folder, each with its name."""
+    context = counted(model.context_length, "token") if model.context_length else ""
+    return [
+        ("Kind", "Adapter" if model.is_adapter else ""),
+        ("Size", "" if model.is_partial else format_size(model.size_bytes)),
+        ("Quantization", f"{model.bits}-bit" if model.bits else ""),
+        ("Architecture", model.architecture),
+        ("Context", context),
+        ("Input", "Text and pictures" if model.can_see else ""),
+        ("Draft Model", "" if draft is None else display_name(model_name(draft))),
+        ("Source", ORIGINS[model.origin]),
+    ]
+
+
+def short_reason(message: str) -> str:
+    """Return the first clause of a failure's message: the cause, without a file's folders."""
+    cause = re.split(r"[:;.]\s|\s\(", message, maxsplit=1)[0]
+    return as_sentence(re.sub(r"^(the file )\S+/", r"\1", cause, flags=re.IGNORECASE))
+
+
+_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
+_PICTURES = re.compile(r"\[!\[[^\]]*\]\([^)]*\)\]\([^)]*\)|!\[[^\]]*\]\([^)]*\)")
+_MARKUP = re.compile(r"<!--.*?-->|<(style|script)\b.*?</\1>|</?[a-zA-Z][^<>]*>", re.DOTALL)
+_EMPTY_LINK = re.compile(r"\[([^\]]*)\]\(\s*\)")
+
+
+def readable_card(text: str) -> str:
+    """Return a model card without pictures, badges and HTML; code stays as it is."""
+    parts = _CODE.split(text)
+    for at in range(0, len(parts), 2):
+        plain = re.sub(r"<br\s*/?>", "  \n", parts[at])
+        parts[at] = _MARKUP.sub("", _PICTURES.sub("", plain))
+    # Indented rests of HTML would be code, and a line of dashes below text a heading.
+    card = _EMPTY_LINK.sub(r"\1", "".join(parts))
+    return re.sub(r"(?:[ \t]*\n){3,}", "\n\n", card).strip()
 
 
 def row_facts(found: FoundModel, used_at: float) -> str:
@@ -76,6 +100,14 @@ def row_facts(found: FoundModel, used_at: float) -> str:
     if used_at:
         text.append(used(used_at))
     return " · ".join(filter(None, text))
+
+
+def choice_facts(found: FoundModel) -> str:
+    """Return size and context length of a model that can be chosen, in one line."""
+    owner, _, _ = found.name.rpartition("/")
+    context = f"{counted(found.context_length, 'token')} of context" if found.context_length else ""
+    size = figures(found.bits, found.size_bytes)
+    return " · ".join(filter(None, ("Adapter" if found.is_adapter else "", size, context, owner)))
 
 
 def memory_text(model: ModelStatus) -> str:
@@ -148,16 +180,33 @@ def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int
 def download_text(progress: DownloadProgress, bytes_per_s: float, left_s: float | None) -> str:
     """Return the progress of a download as text; a rate of 0 is not known."""
     if progress.phase == "asking":
-        return "Contacting Hugging Face"
-    done = transferred(progress.done_bytes, progress.total_bytes)
+        return "Contacting Hugging Face…"
     if progress.phase == "verifying":
-        return f"Verifying · {done}"
-    text = [done]
+        return f"Verifying… {percent(progress.done_bytes, progress.total_bytes)}%"
+    if 0 < progress.total_bytes <= progress.done_bytes:
+        return "Verifying…"
+    text = [transferred(progress.done_bytes, progress.total_bytes)]
     if bytes_per_s:
         text.append(f"{format_size(bytes_per_s)}/s")
     if left_s is not None:
         text.append(f"{duration(left_s)} left")
     return " · ".join(text)
+
+
+def arrived_percent(progress: DownloadProgress) -> int:
+    """Return the share of the bytes that have arrived: all of them while they are verified."""
+    is_verifying = progress.phase == "verifying"
+    return 100 if is_verifying else percent(progress.done_bytes, progress.total_bytes)
+
+
+def paused_text(progress: DownloadProgress) -> str:
+    """Return how far a paused download has come."""
+    share = arrived_percent(progress)
+    if share == 100:
+        return "Paused before it was verified"
+    return (
+        f"Paused · {transferred(progress.done_bytes, progress.total_bytes)}" if share else "Paused"
+    )
 
 
 def transferred(done: int, total: int) -> str:

@@ -12,7 +12,8 @@ from typing import Literal
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from engine import Engine, LoadCancelled, LoadProgress, ModelStatus
-from engine.errors import DraftLoadFailed, ModelLoadFailed
+from engine.errors import DraftLoadFailed, ModelDamaged, ModelLoadFailed
+from engine.library.adapters import adapted_name
 from engine.library.model_files import model_name
 from engine.library.model_info import ModelInfo
 from engine.values.verdict import plain_cause
@@ -71,6 +72,7 @@ class Models(QObject):
         stage: Of the default model, as are ``name``, ``path`` and ``message``.
         failure: The load or unload that failed; ``message`` says why.
         failed_at: The folder of the model whose load or unload failed last.
+        is_damaged: Whether it failed because a file of the model is damaged.
     """
 
     changed = Signal()
@@ -88,6 +90,7 @@ class Models(QObject):
         self.message = ""
         self.failure = ""
         self.failed_at: Path | None = None
+        self.is_damaged = False
         self.path: Path | None = None
         self._is_load_cancelled = False
         self._turn = asyncio.Lock()
@@ -135,6 +138,12 @@ class Models(QObject):
             is_stuck=own.is_stuck,
         )
 
+    def name_of(self, folder: Path) -> str:
+        """Return the name of the model of a folder, as the engine offers it or will offer it."""
+        status = self._status_of(folder.resolve())
+        offered = "" if status is None else status.id
+        return offered or adapted_name(folder, self.choices.base_of(folder))
+
     def is_at(self, folder: Path | None) -> bool:
         """Return whether the default model is that of a resolved folder."""
         if folder is None or self.stage == "none":
@@ -174,7 +183,7 @@ class Models(QObject):
     ) -> None:
         """Load as ``load`` does, without ``chosen``."""
         self.path = path
-        self.stage, self.name = "loading", model_name(path)
+        self.stage, self.name = "loading", self.name_of(path)
         self.message = self.failure = ""
         self._failure = self.failed_at = None
         self._load_ended.clear()
@@ -308,6 +317,7 @@ class Models(QObject):
             self.loaded.emit(path)
         self._failure = None if failure is None else (path, failure)
         self.failed_at = path if stage == "failed" else None
+        self.is_damaged = isinstance(failure, ModelDamaged)
         self._end(stage, message)
 
     async def _unload(self, name: str | None, cancels_running: bool, folder: Path | None) -> None:
@@ -346,7 +356,7 @@ class Models(QObject):
         if self.may_be_several:
             return next((model.id for model in self._engine.models if model.is_default), info.id)
         is_requested = self.path is not None and self.path.resolve() == info.path
-        return model_name(self.path) if self.path is not None and is_requested else info.id
+        return self.name_of(self.path) if self.path is not None and is_requested else info.id
 
     def _poll(self) -> None:
         """Take over what the engine did by itself, and report progress."""

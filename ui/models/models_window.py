@@ -103,6 +103,8 @@ class ModelsWindow(OwnWindow):
         self.again = QPushButton("Try Again")
         self.question = QuestionBar()
         self.empty = label("", "muted", is_wrapped=True)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        self.clear = QPushButton()
         self.entries = ModelEntries(library, self.finder, self.upkeep, self)
         self.list = ModelList(self.entries)
         self.more = push_button("Show More", "Show more models")
@@ -169,9 +171,14 @@ class ModelsWindow(OwnWindow):
         narrowing = (self.order, self.bits, self.fits_only, STRETCH, self.bar, self.stop)
         row(*narrowing, spacing=8, on=self._narrowing)
         left = QWidget()
-        self.empty.setContentsMargins(16, 16, 16, 16)
         more = row(16, self.more, 16)
-        column((self.list, 1), self.empty, more, (None, 0), margins=(8, 0, 0, 8), on=left)
+        column((self.list, 1), more, margins=(8, 0, 0, 8), on=left)
+        self._nothing = QWidget()
+        title = label("No Models Found", "title", 1.15)
+        title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        clear = row(STRETCH, self.clear, STRETCH)
+        lines = (STRETCH, title, self.empty, clear, STRETCH)
+        column(*lines, spacing=8, margins=16, on=self._nothing)
         self._splitter = QSplitter()
         self._splitter.setChildrenCollapsible(False)
         self._splitter.addWidget(left)
@@ -191,13 +198,14 @@ class ModelsWindow(OwnWindow):
                 margins=(16, 16, 16, 4),
             ),
             (self._splitter, 1),
+            (self._nothing, 1),
             rule,
             self.memory,
             spacing=0,
             on=self,
         )
         # Until they are needed: the first size of the window has no room for all of them.
-        for part in (self._narrowing, self.outcome, self._problem_bar, self.empty, self.more):
+        for part in (self._narrowing, self.outcome, self._problem_bar, self._nothing, self.more):
             part.hide()
 
     def _connect_signals(self) -> None:
@@ -221,6 +229,7 @@ class ModelsWindow(OwnWindow):
         self.again.clicked.connect(finder.try_again)
         self.stop.clicked.connect(finder.cancel)
         self.more.clicked.connect(finder.show_more)
+        self.clear.clicked.connect(self._clear)
         for choice in (self.order, self.bits):
             choice.currentIndexChanged.connect(self._arrange)
         self.fits_only.toggled.connect(self._arrange)
@@ -307,9 +316,11 @@ class ModelsWindow(OwnWindow):
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
         self.entries.refresh()
-        is_empty = self.entries.row_of(None) < 0
-        self.list.setVisible(not is_empty)
-        show_text(self.empty, self._empty_text() if is_empty else "")
+        text = self._empty_text() if self.entries.row_of(None) < 0 else ""
+        self._splitter.setVisible(not text)
+        self._nothing.setVisible(bool(text))
+        self.empty.setText(text)
+        self.clear.setText("Clear Filters" if finder.left_out else "Clear Search")
 
     def _empty_text(self) -> str:
         finder = self.finder
@@ -318,10 +329,20 @@ class ModelsWindow(OwnWindow):
         if finder.left_out:
             return "No results match the filters."
         if finder.problem:
-            return f"No model on {THIS_COMPUTER} has this in its name."
+            return f"No model on {THIS_COMPUTER} has “{finder.query}” in its name."
         return (
-            f"No MLX model on the hub has a name with “{finder.query}”. Try fewer or shorter words."
+            f"No MLX model on Hugging Face or {THIS_COMPUTER} has “{finder.query}” in its name. "
+            "Try fewer or shorter words."
         )
+
+    def _clear(self) -> None:
+        """Clear the filters that leave no result, or else the search."""
+        if self.finder.left_out:
+            self.fits_only.setChecked(False)
+            self.bits.setCurrentIndex(0)
+        else:
+            self.field.clear()
+        self.field.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _look_for_updates(self) -> None:
         if self.isVisible() and not self._library.is_looking:
@@ -339,8 +360,10 @@ class ModelsWindow(OwnWindow):
                     self._download(entry)
             case "pause" if download is not None:
                 download.cancel()
-            case "resume" | "retry_download":
+            case "resume" | "retry_download" | "get_again":
                 self._start(entry.name)
+            case "show" if model is not None:
+                show_in_files(self, model.found.folder)
             case "cancel":
                 library.models.cancel_load()
             case "remove" if entry.folder is not None:

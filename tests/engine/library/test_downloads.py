@@ -139,7 +139,7 @@ def test_a_file_that_differs_from_the_digest_of_the_hub_is_removed_and_named(
 
 def test_a_gated_model_is_refused_with_the_way_to_get_it(site: Hub, tmp_path: Path) -> None:
     site.gated.add(REPOSITORY)
-    with pytest.raises(HubFailed, match=r"gated: accept its terms.*hf auth login.*HF_TOKEN"):
+    with pytest.raises(HubFailed, match=r"gated, so its terms.*hf auth login.*HF_TOKEN"):
         fetch(tmp_path)
 
 

@@ -141,7 +141,7 @@ def test_facts_that_make_no_sense_are_left_out(site: support.Hub, facts: dict[st
 
 @pytest.mark.parametrize(
     ("status", "said"),
-    [(503, "the hub refused: 503"), (429, "asked too often.*hf auth login"), (403, "403")],
+    [(503, "not available .* .503"), (429, "asked too often.*hf auth login"), (403, "403")],
 )
 def test_a_refusal_of_the_hub_is_reported_with_its_status(
     site: support.Hub, status: int, said: str

@@ -108,6 +108,8 @@ async def test_opened_adapter_is_loaded_and_listed(
     theme: Theme, tmp_path: Path, demo_model_path: Path, trained: Path
 ) -> None:
     async with SeveralModels(theme, tmp_path, demo_model_path, at_once=True) as several:
+        seen: set[str] = set()
+        several.answering.changed.connect(lambda: seen.add(several.answering.state.name))
         several.window.choosing_model.open_folder(trained / "poems")
 
         def loaded_name() -> str:
@@ -115,6 +117,7 @@ async def test_opened_adapter_is_loaded_and_listed(
             return state.name if state.stage == "ready" else ""
 
         await eventually(lambda: loaded_name() == "alpha + poems")
+        assert "poems" not in seen
         await eventually(lambda: "alpha + poems" in names(several))
 
 

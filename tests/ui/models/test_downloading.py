@@ -8,6 +8,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 
+from engine.library.hub import DownloadProgress
 from engine.library.memory_need import Memory
 from tests.support.hub import COMMIT, Hub, hub
 from tests.ui.driving import Enter, Living, eventually
@@ -15,6 +16,7 @@ from tests.ui.models.opened import OpenedModels
 from ui.kit.theme import Theme
 from ui.models.downloads import Download
 from ui.models.model_entries import Entry, EntryState, state_of
+from ui.models.model_words import TransferRate, paused_text
 from ui.words import THIS_COMPUTER
 
 REPOSITORY = "makers/demo-model"
@@ -150,11 +152,13 @@ async def test_failed_download_says_why_once_and_is_tried_again(
     await begin(opened)
     await eventually(lambda: opened.status(REPOSITORY).action == "retry_download")
     details, notice = opened.models.details, opened.window.chat.download_problem
-    assert "is gated" not in opened.status(REPOSITORY).text
+    row = opened.status(REPOSITORY)
+    assert row.text == f"{REPOSITORY} is gated, so its terms have to be accepted first."
+    assert "hf auth login" in row.reason
     assert details.card_note.isHidden()
     assert "is gated" in notice.detail.text()
     assert not notice.isHidden()
-    assert "accept its terms" in details.status.text()
+    assert "terms have to be accepted" in details.status.text()
     assert not details.dismiss.isHidden()
     site.gated.clear()
     details.primary.click()
@@ -210,6 +214,38 @@ async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card
         await eventually(
             lambda: opened.has(REPOSITORY) and not opened.entry(REPOSITORY).local.found.is_partial
         )
+
+
+async def test_damaged_model_of_the_hub_is_downloaded_again(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
+) -> None:
+    folder = tmp_path / "hub" / "models--makers--demo-model" / "snapshots" / COMMIT
+    shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("training"))
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:2_000_000])
+    async with OpenedModels(theme, tmp_path, demo_model_path) as opened:
+        opened.click(REPOSITORY)
+        await eventually(lambda: opened.status(REPOSITORY).action == "get_again")
+        assert opened.status(REPOSITORY).text == "The file model.safetensors is damaged."
+        opened.click(REPOSITORY)
+        await opened.loaded(REPOSITORY)
+        assert weights.stat().st_size == (demo_model_path / "model.safetensors").stat().st_size
+
+
+@pytest.mark.parametrize(
+    ("progress", "running", "paused"),
+    [
+        (DownloadProgress("asking"), "Contacting Hugging Face…", "Paused"),
+        (DownloadProgress("fetching", 12, 48), "12 of 48 bytes", "Paused · 12 of 48 bytes"),
+        (DownloadProgress("fetching", 48, 48), "Verifying…", "Paused before it was verified"),
+        (DownloadProgress("verifying", 12, 48), "Verifying… 25%", "Paused before it was verified"),
+    ],
+)
+def test_download_whose_bytes_are_all_there_is_verified(
+    progress: DownloadProgress, running: str, paused: str
+) -> None:
+    assert TransferRate().text(progress) == running
+    assert paused_text(progress) == paused
 
 
 async def test_row_of_ended_download_has_no_action_until_listed(opened: OpenedModels) -> None:

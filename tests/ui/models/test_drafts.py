@@ -46,7 +46,7 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     offered["small"].run()
     await eventually(lambda: opened.info is not None and opened.info.draft)
     assert opened.info.draft.id == "small"
-    assert "draft model: small" in opened.pick("demo-model").facts.text()
+    assert ("Draft Model", "small") in opened.pick("demo-model").shown_facts
     await eventually(lambda: entries(opened, "demo-model")["small"].checked)
     [kept] = opened.window.preferences.now.models.choices
     assert [Path(one).name for one in (kept.folder, kept.draft)] == ["demo-model", "small"]
@@ -72,7 +72,7 @@ async def test_an_assistant_is_offered_for_the_model_that_it_was_made_for(
     await opened.loaded("gemma-4")
     entries(opened, "gemma-4")["gemma-4-assistant"].run()
     await eventually(lambda: opened.info is not None and opened.info.draft)
-    assert "draft model: gemma-4-assistant" in opened.pick("gemma-4").facts.text()
+    assert ("Draft Model", "gemma-4-assistant") in opened.pick("gemma-4").shown_facts
 
 
 async def test_draft_model_of_another_vocabulary_is_refused_with_remedy(
@@ -82,7 +82,7 @@ async def test_draft_model_of_another_vocabulary_is_refused_with_remedy(
     library.choose_draft(opened.demo, folder / "foreign")
     opened.click("demo-model")
     await eventually(lambda: opened.state.stage == "failed")
-    words = opened.status("demo-model").text
+    words = opened.status("demo-model").reason
     assert "vocabularies differ" in words
     assert "foreign" in words
     assert "demo-model" in words
@@ -117,9 +117,13 @@ async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(
     opened.window.model_library.add_folder(broken.parent)
     await eventually(lambda: opened.has("broken"))
     for name, words in (
-        ("demo-model", "own draft head: yes"),
-        ("broken", "own draft head: yes, not used: "),
+        ("demo-model", "Used"),
+        ("broken", "Not used: "),
     ):
         opened.click(name)
         await opened.loaded(name)
-        await eventually(lambda told=words, name=name: told in opened.pick(name).facts.text())
+
+        def head(name: str = name) -> str:
+            return dict(opened.pick(name).shown_facts).get("Own Draft Head", "")
+
+        await eventually(lambda told=words, head=head: head().startswith(told))

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QDesktopServices
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -16,6 +17,7 @@ from engine.inference.backend import LoadProgress, OnLoadProgress
 from tests.support.scripted import Stage
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
+from ui.kit.dialogs import show_in_files_label
 from ui.kit.theme import Theme
 from ui.models.model_list import button_area
 
@@ -191,8 +193,8 @@ async def test_the_idle_time_before_unloading_is_chosen_and_saved(opened: Opened
     await eventually(lambda: opened.status("demo-model").action == "loaded")
 
 
-async def test_a_model_that_fails_says_why_and_can_be_tried_again(
-    theme: Theme, tmp_path: Path, demo_model_path: Path
+async def test_damaged_model_of_own_folder_is_shown_there_and_loads_once_repaired(
+    theme: Theme, tmp_path: Path, demo_model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken = tmp_path / "broken"
     shutil.copytree(demo_model_path, broken)
@@ -201,9 +203,15 @@ async def test_a_model_that_fails_says_why_and_can_be_tried_again(
         opened.state.load(broken)
         await eventually(lambda: opened.state.stage == "failed")
         details = opened.pick("broken")
-        assert "is damaged" in opened.status("broken").text
-        assert "is damaged" in details.status.text()
+        assert opened.status("broken").text == "The file model.safetensors is damaged."
+        assert "is damaged: " in details.status.text()
         shutil.copy(demo_model_path / "model.safetensors", broken)
-        assert details.primary.text() == "Try Again"
+        assert details.primary.text() == show_in_files_label()
+        shown: list[str] = []
+        monkeypatch.setattr(
+            QDesktopServices, "openUrl", lambda url: shown.append(url.toLocalFile()) or True
+        )
         details.primary.click()
+        assert shown == [str(broken)]
+        opened.state.load_again(broken)
         await opened.loaded("broken")

@@ -98,8 +98,7 @@ class ModelSelection(QObject):
 
     def choice_of(self, folder: Path) -> ChosenModel:
         """Return the model of a folder under the name by which the engine offers it."""
-        resolved = folder.resolve()
-        return ChosenModel(self.models.status(resolved).name, resolved)
+        return ChosenModel(self.models.name_of(folder), folder.resolve())
 
     def load_again(self) -> None:
         """Load the conversation's model again after it failed or got stuck."""
@@ -125,7 +124,8 @@ class ModelSelection(QObject):
     def _state_of(self, choice: ChosenModel) -> ShownModel:
         if choice.folder is None:  # only its name is known, until it is found on this computer
             return ShownModel(choice.name, None, "unloaded")
-        return replace(self.models.status(choice.folder), name=choice.name)
+        state = self.models.status(choice.folder)
+        return replace(state, name=choice.name if state.info is None else state.info.id)
 
     def _remember(self, choice: ChosenModel | None) -> None:
         if self._conversation.model != choice:

@@ -1,7 +1,16 @@
 """A Markdown document as Qt lays it out: model cards and pages of help. Main thread."""
 
 from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QImage, QTextBlockFormat, QTextCursor, QTextDocument, QTextFormat
+from PySide6.QtGui import (
+    QImage,
+    QTextBlock,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+    QTextDocument,
+    QTextFormat,
+    QTextTable,
+)
 from PySide6.QtWidgets import QTextBrowser
 
 _PICTURE = "\ufffc"
@@ -19,7 +28,7 @@ class DocumentPage(QTextBrowser):
         self.setOpenLinks(False)
         self.anchorClicked.connect(self.link_chosen)
 
-    def show_markdown(self, text: str) -> None:
+    def show_markdown(self, text: str, *, has_large_headings: bool = True) -> None:
         """Show a document from its beginning."""
         self.document().setMarkdown(text, QTextDocument.MarkdownFeature.MarkdownDialectGitHub)
         form = QTextBlockFormat()
@@ -38,7 +47,38 @@ class DocumentPage(QTextBrowser):
                 plain = below if was_picture else form
                 one = (code if was_code else begin) if is_code else plain
                 QTextCursor(block).mergeBlockFormat(one)
+            if (level := block.blockFormat().headingLevel()) and not has_large_headings:
+                small = QTextCharFormat()
+                # The text's own size times 1.2, as Qt has it for a heading of the third level.
+                small.setProperty(QTextFormat.Property.FontSizeAdjustment, int(level == 1))
+                cursor = QTextCursor(block)
+                cursor.select(QTextCursor.SelectionType.BlockUnderCursor)
+                cursor.mergeCharFormat(small)
+            self._shrink_code(block)
             block, was_code, was_picture = block.next(), is_code, is_picture
+        for frame in self.document().rootFrame().childFrames():
+            if isinstance(frame, QTextTable):
+                lines = frame.format()
+                lines.setBorderCollapse(True)
+                lines.setCellPadding(4)
+                frame.setFormat(lines)
+
+    def _shrink_code(self, block: QTextBlock) -> None:
+        """Let code look as large as the text around it: its letters are wider."""
+        small = QTextCharFormat()
+        small.setFontPointSize(self.font().pointSizeF() * 0.9)
+        is_fence = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
+        spans, part = [], block.begin()
+        while not part.atEnd():
+            fragment = part.fragment()
+            if is_fence or fragment.charFormat().fontFixedPitch():
+                spans.append((fragment.position(), fragment.position() + fragment.length()))
+            part += 1
+        for begin, end in spans:
+            cursor = QTextCursor(block)
+            cursor.setPosition(begin)
+            cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+            cursor.mergeCharFormat(small)
 
     def loadResource(self, kind: int, url: QUrl | str) -> object:
         """Load neither files nor addresses; a picture is a transparent pixel."""

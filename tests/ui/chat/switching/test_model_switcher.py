@@ -13,6 +13,7 @@ from tests.ui.driving import eventually
 from ui.kit.rows import CONTENT
 from ui.kit.theme import Theme
 from ui.models.model_entries import Entry, state_of
+from ui.words import THIS_COMPUTER
 
 
 async def test_typing_finds_a_model_and_return_loads_it(several: SeveralModels) -> None:
@@ -51,7 +52,7 @@ async def test_a_model_that_may_not_fit_is_loaded_only_after_a_question(
     library.refresh = lambda: None  # type: ignore[method-assign]
     switcher = several.open()
     content = switcher.rows.data(switcher.rows.index(0, 0), CONTENT)
-    assert content.right.text == "Too large"
+    assert content.right.text == f"Too large for {THIS_COMPUTER}"
     several.press(Qt.Key.Key_Return)
     assert switcher.isVisible()
     assert "may not fit" in switcher.warning.text()

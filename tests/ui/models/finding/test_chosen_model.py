@@ -12,6 +12,7 @@ from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import SMALL, spoken
 from tests.ui.models.opened import OpenedModels
+from ui.models.model_words import readable_card
 
 CARD = b"---\nlicense: mit\n---\n# A card\n\n![logo](https://x/y.png) See [the paper](https://paper.test)."
 
@@ -77,9 +78,11 @@ async def test_a_gated_model_says_what_to_do(opened: OpenedModels, site: Hub) ->
     details = opened.models.details
     assert details.gated.isVisible()
     assert "accept its terms" in details.gated.text()
+    assert details.page.isVisible()
     assert "hf auth login" in details.gated.text()
     [row] = spoken(opened.models)
-    assert "gated" in row.split(", ")
+    assert "gated" in row
+    assert ("Access", "Gated") in details.shown_facts
 
 
 async def test_a_download_that_cannot_work_is_not_offered_and_says_why(
@@ -100,10 +103,46 @@ async def test_a_download_that_cannot_work_is_not_offered_and_says_why(
     assert not details.fit.isVisible()
     [row] = spoken(opened.models)
     assert words in row
-    assert "fit: Cannot load" in row
     monkeypatch.setattr(shutil, "disk_usage", lambda _: full)
     await opened.search("large", "a/one-large")
     await eventually(lambda: "1.0 MB free; make room" in details.problem.text())
     assert not details.primary.isEnabled()
     assert details.problem.isVisible()
     assert not details.then.isVisible()
+
+
+def test_card_has_no_pictures_badges_and_html() -> None:
+    text = """<p align="center">
+  <img src="https://x.test/logo.png" width="400">
+</p>
+
+[![License](https://x.test/badge.svg)](LICENSE) ![logo](https://x.test/y.png)
+
+<!-- a comment -->
+# A Card
+
+Made from [`a/b`]() with <b>care</b>: `<|end|>` ends.
+
+```html
+<p>kept</p>
+```
+"""
+    assert readable_card(text) == (
+        "# A Card\n\nMade from `a/b` with care: `<|end|>` ends.\n\n```html\n<p>kept</p>\n```"
+    )
+
+
+async def test_headings_of_a_card_are_not_larger_than_the_title(
+    opened: OpenedModels, site: Hub
+) -> None:
+    site.add_model("a/headed", CONFIG, safetensors=SMALL)
+    site.files["a/headed"]["README.md"] = b"# One\n\n## Two\n\nWords."
+    await opened.search("headed", "a/headed")
+    details = opened.models.details
+    await eventually(lambda: "Words." in details.card.toPlainText())
+    block, heights = details.card.document().begin(), []
+    while block.isValid():
+        heights.append(block.layout().lineAt(0).naturalTextRect().height())
+        block = block.next()
+    one, two, words = heights
+    assert words == two < one <= 1.35 * words

@@ -1,5 +1,6 @@
 """Searching for models on a hub, by the mouse and by keys."""
 
+from datetime import datetime
 from pathlib import Path
 
 from PySide6.QtCore import Qt
@@ -11,6 +12,7 @@ from tests.support.hub import CONFIG, Hub
 from tests.ui.driving import eventually
 from tests.ui.models.finding.conftest import LARGE, SMALL, spoken
 from tests.ui.models.opened import OpenedModels
+from ui.kit.dates import format_day
 from ui.models.finder import HubResult
 from ui.models.model_entries import Entry
 from ui.words import THIS_COMPUTER
@@ -27,12 +29,21 @@ async def test_a_search_lists_name_size_bits_downloads_day_license_and_fit(
     finding = opened.models
     await eventually(lambda: all(one.is_checked for one in finding.finder.results))
     small, large = spoken(finding)
+    day = format_day(datetime(2026, 10, 5).timestamp())
     assert small == (
-        "Qwen small, a/Qwen-small, 4-bit · 4.0 MB, 43k downloads, 2026-10-05, mit, fit: Fits, Get"
+        f"Qwen small, a/Qwen-small, 4-bit · 4.0 MB · a, Fits {THIS_COMPUTER} · 43k downloads · "
+        f"updated {day}, Get"
     )
-    assert "fit: Too large" in large
-    assert opened.status("a/Qwen-small").text == "4-bit · 4.0 MB · a · 43k downloads · 2026-10-05"
-    assert f"Fits {THIS_COMPUTER}: it needs about" in opened.pick("a/Qwen-small").fit.text()
+    assert f"Too large for {THIS_COMPUTER}" in large
+    details = opened.pick("a/Qwen-small")
+    assert f"Fits {THIS_COMPUTER}: it needs about" in details.fit.text()
+    assert details.shown_facts == [
+        ("Size", "4.0 MB"),
+        ("Quantization", "4-bit"),
+        ("Downloads", "43,210"),
+        ("Updated", day),
+        ("License", "mit"),
+    ]
     QTest.keyClick(finding.list, Qt.Key.Key_Down)
     assert "can be used for models" in finding.details.fit.text()
 
@@ -72,8 +83,17 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     assert set(names()) == {"b", "c"}
     assert opened.entry("Hugging Face").note == "2 of 3 models"
     await opened.search("nothing-like-it")
-    assert "No MLX model on the hub" in finding.empty.text()
-    assert finding.list.isHidden()
+    assert "No MLX model on Hugging Face" in finding.empty.text()
+    assert not finding.list.isVisible()
+    finding.clear.click()
+    assert finding.field.text() == ""
+    await eventually(finding.list.isVisible)
+    finding.field.setText("large")
+    await eventually(lambda: finding.empty.text() == "No results match the filters.")
+    assert finding.clear.text() == "Clear Filters"
+    finding.clear.click()
+    assert names() == ["a"]
+    assert finding.list.isVisible()
 
 
 async def test_a_row_without_size_and_license_has_its_owner(opened: OpenedModels) -> None:
@@ -104,13 +124,13 @@ async def test_an_empty_field_suggests_models_that_fit_and_asks_the_hub_about_th
         site.files[one.name]["model.safetensors"] = b"w" * 1_230_000
     rows = spoken(opened.models)
     assert len(rows) == 6
-    assert not any("fit: Too large" in row for row in rows)
+    assert not any("Too large" in row for row in rows)
     assert site.requests == []
     result = opened.models.finder.results[0]
-    assert result.purpose in rows[0]
+    assert result.purpose in rows[0].casefold()
     details = opened.pick(result.name)
     assert details.purpose.text().casefold() == result.purpose.casefold()
-    await eventually(lambda: "1.2 MB · 7 downloads" in details.facts.text())
+    await eventually(lambda: {("Size", "1.2 MB"), ("Downloads", "7")} < {*details.shown_facts})
 
 
 async def test_more_models_are_shown_on_request_and_the_chosen_one_stays(
@@ -138,7 +158,7 @@ async def test_repository_is_found_by_name_or_url(opened: OpenedModels, site: Hu
     await opened.search("https://huggingface.co/makers/exact/tree/main", "makers/exact")
     details = opened.models.details
     assert opened.pick("makers/exact").primary.text() == "Get"
-    await eventually(lambda: "2.0 MB" in details.facts.text())
+    await eventually(lambda: ("Size", "2.0 MB") in details.shown_facts)
     await opened.search("makers/none")
     assert "no repository makers/none" in opened.models.problem.text()
 
