@@ -44,7 +44,7 @@ from ui.kit.labels import label, show_text
 from ui.kit.layouts import column, row
 from ui.kit.menus import copied_text, copy_from
 from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, start_task
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
 from ui.words import FileRefused, unescaped
 
@@ -74,14 +74,33 @@ _ENDS = {
     "refusal": "Refused by the model",
 }
 _READING = "read a capture"
-_HINT = (
-    "Paste answers here, or open a file: a JSON body, server-sent events, NDJSON, the output of "
-    "curl -i or -v, or HAR. Where the request comes first, the stops are read from it."
-)
-_RESULT_HINT = (
-    "What the answer says appears here: what is wrong with it, why it ended, its text and its "
-    "events."
-)
+_HINT = """Paste an answer here, or drop a file:
+
+·  JSON body
+·  Server-sent events or NDJSON
+·  Output of curl -i or -v
+·  HAR of a browser
+
+Where the request comes first, the stops are read from it."""
+_PURPOSE = "See why an answer of any server ended, and what is wrong with it."
+_EXAMPLE = r"""curl http://127.0.0.1:8080/v1/chat/completions -d '{"model": "example",
+  "stream": true, "messages": [{"role": "user", "content": "Name two fruits."}],
+  "stop": ["\n\nUser:"]}'
+
+data: {"id": "1", "object": "chat.completion.chunk", "model": "example", "choices":
+data:  [{"index": 0, "delta": {"role": "assistant", "content": "Apples "}, "finish_reason": null}]}
+
+data: {"id": "1", "object": "chat.completion.chunk", "model": "example", "choices":
+data:  [{"index": 0, "delta": {"content": "and pears.\n\nUser: "}, "finish_reason": null}]}
+
+data: {"id": "1", "object": "chat.completion.chunk", "model": "example", "choices":
+data:  [{"index": 0, "delta": {"content": "Thanks"}, "finish_reason": null}]}
+
+data: {"id": "1", "object": "chat.completion.chunk", "model": "example", "choices":
+data:  [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+data: [DONE]
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +183,7 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
         parts.append(paragraph(f"… {more}; the report has them all"))
     if view.is_answer:
         parts.append(_heading("Answer", colors))
-    name_style = f"padding:1px 14px 1px 0;color:{colors.muted}"
+    name_style = f"padding:2px 16px 2px 0;color:{colors.muted}"
     facts = (
         (
             cell(name, style=name_style, valign="middle"),
@@ -216,7 +235,7 @@ def _facts(capture: Capture) -> list[tuple[str, str]]:
 
 
 def _heading(text: str, colors: Colors) -> Html:
-    return paragraph(strong(text), style=f"color:{colors.text};margin:14px 0 4px 0")
+    return paragraph(strong(text), style=f"color:{colors.text};margin:16px 0 4px 0")
 
 
 def _finding(finding: Finding, colors: Colors) -> Html:
@@ -234,7 +253,7 @@ def _finding(finding: Finding, colors: Colors) -> Html:
         with_code_spans(_shortened(finding.sentence)),
         position,
         excerpt,
-        style="margin:4px 0",
+        style="margin:0 0 8px 0",
     )
 
 
@@ -250,14 +269,14 @@ def _events(view: CapturedAnswers, colors: Colors) -> Html:
         following = index + 1
         event = events[index]
         ground = f"background:{colors.fault_soft};" if index in wrong else ""
-        padding = f"{ground}padding:1px 10px 1px 0"
+        padding = f"{ground}padding:4px 12px 4px 4px"
         raw = code(event.raw[:300])
         rows.append(
             [
                 cell(f"{index + 1:,}", style=f"{padding};color:{colors.muted}"),
-                cell(code(strong(event.name)), BREAK, raw, style=ground)
+                cell(code(strong(event.name)), BREAK, raw, style=f"{ground}padding:4px 0")
                 if event.name
-                else cell(raw, style=ground),
+                else cell(raw, style=f"{ground}padding:4px 0"),
             ]
         )
     return joined(_heading("Events", colors), table(rows, cellspacing=0))
@@ -317,7 +336,7 @@ class CaptureWindow(OwnWindow):
         super().__init__("Captured Answer", (1080, 720), parent)
         FileDrops(self).files_given.connect(lambda paths: self.open_file(paths[0]))
         self.view: CapturedAnswers | None = None
-        self.title = label("", "title", 1.15, is_wrapped=True)
+        self.title = label("", "title", 1.3, is_wrapped=True)
         self.form = label("", "muted", 0.95)
         self.source = CaptureSource()
         self.source.setTabChangesFocus(True)
@@ -325,13 +344,14 @@ class CaptureWindow(OwnWindow):
         self.source.setPlaceholderText(_HINT)
         self.source.setFont(fixed_font(self.source.font(), 0.93))
         self.source.setAcceptDrops(False)
-        hint = "Requested stops, one on each line; spaces count, and \\n is a line break"
-        self.stops = TextArea("The requested stops", hint, 64)
-        self.page = ReadingPage("The answer and its faults", _RESULT_HINT)
+        hint = "One on each line; spaces count, and \\n is a line break"
+        self.stops = TextArea("Requested stops", hint, 64)
+        self.page = ReadingPage("The answer and its faults")
         align(self.source)
         self.clear = push_button("Clear", "Clear the captured answer")
-        self.open = QPushButton("Open…")
-        self.paste = QPushButton("Paste")
+        self.open = QPushButton("Open File…")
+        self.paste = push_button("Paste", kind="primary")
+        self.example = QPushButton("Try Example")
         self.copy = QPushButton("Copy Report")
         self._delay = QTimer(self, singleShot=True, interval=250)
         self._lay_out()
@@ -340,6 +360,7 @@ class CaptureWindow(OwnWindow):
         self.stops.textChanged.connect(self._delay.start)
         self.open.clicked.connect(self._choose_file)
         self.paste.clicked.connect(self.paste_capture)
+        self.example.clicked.connect(lambda: self.source.set_capture(_EXAMPLE))
         self.copy.clicked.connect(self._copy)
         self.clear.clicked.connect(lambda: self.source.set_capture(""))
         current_theme().changed.connect(self._show)
@@ -358,25 +379,25 @@ class CaptureWindow(OwnWindow):
 
     def _lay_out(self) -> None:
         left = QWidget()
-        column((self.source, 1), self.stops, spacing=8, margins=(0, 0, 8, 0), on=left)
+        self._requested = QWidget()
+        column(label("Requested Stops", "heading"), self.stops, spacing=8, on=self._requested)
+        column((self.source, 1), self._requested, spacing=12, on=left)
         splitter = QSplitter(Qt.Orientation.Horizontal)
         splitter.addWidget(left)
         splitter.addWidget(self.page)
         splitter.setStretchFactor(0, 1)
         splitter.setStretchFactor(1, 1)
         splitter.setChildrenCollapsible(False)
+        splitter.setHandleWidth(12)
         column(
             row(
                 (column(self.title, self.form, spacing=2), 1),
-                self.open,
-                self.paste,
-                self.copy,
-                self.clear,
+                *(self.clear, self.copy, self.example, self.open, self.paste),
                 spacing=8,
             ),
             (splitter, 1),
             spacing=12,
-            margins=(18, 14, 18, 16),
+            margins=16,
             on=self,
         )
 
@@ -411,10 +432,15 @@ class CaptureWindow(OwnWindow):
 
     def _show(self) -> None:
         view = self.view
-        self.copy.setEnabled(view is not None and view.is_answer)
-        self.clear.setEnabled(bool(self.source.capture))
+        has_text = bool(self.source.capture.strip())
+        self.copy.setVisible(view is not None and view.is_answer)
+        self.clear.setVisible(has_text)
+        self.example.setVisible(not has_text)
+        restyle(self.paste, "kind", "" if has_text else "primary")
+        for part in (self._requested, self.page):
+            part.setVisible(has_text)
         if view is None:
-            self._say("Check Answers of Any Server")
+            self._say("Check Answers of Any Server", _PURPOSE)
             self.page.clear()
             return
         if view.is_answer:

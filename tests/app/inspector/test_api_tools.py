@@ -48,9 +48,14 @@ async def test_a_pasted_answer_is_shown_with_its_faults(theme: Theme, tmp_path: 
     path.write_text(LEAK)
 
     async with shown(CaptureWindow()) as window:
-        assert not window.copy.isEnabled()
-        assert window.page.document().isEmpty()
-        assert "appears here" in window.page.hint
+        assert not window.copy.isVisible()
+        assert not window.page.isVisible(), "an empty box"
+        window.example.click()
+        await eventually(lambda: window.view is not None)
+        assert window.title.text() == "Ended by the model or a stop (stop) · 2 faults"
+        window.clear.click()
+        await eventually(lambda: window.view is None)
+        assert window.example.isVisible()
         QGuiApplication.clipboard().setText(LEAK)
         window.activateWindow()
         await eventually(lambda: QApplication.activeWindow() is window)
