@@ -16,12 +16,12 @@ from ui.chat.composer.presets import PresetButton
 from ui.chat.session.presets import PresetList
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import NumberField, Slider, TextArea
-from ui.kit.labels import ElidedLabel, label
+from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.records.conversations import ConversationSettings
 
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
-_DOT_PX, _NUMBER_PX, _ROW_PX = 16, 72, 28
+_DOT_PX, _NUMBER_PX, _ROW_PX = 16, 88, 28
 _LIMITS = {"max_tokens": "Maximum length", "thinking_budget": "Thinking budget"}
 # The defaults where neither the user nor the model's own files set a value.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
@@ -117,8 +117,7 @@ class SettingsPage(QWidget):
         super().__init__()
         self._settings = ConversationSettings()
         self._basis = SettingsBasis()
-        self.about = ElidedLabel("", "title")
-        self.limits = label("Limits", "muted", 0.95)
+        self.limits = label("", "muted", 0.95)  # beside the heading
         self.sliders: dict[str, Slider] = {}
         self.resets: dict[str, IconButton] = {}
         self.keep = QPushButton("Use for New Chats")
@@ -135,7 +134,6 @@ class SettingsPage(QWidget):
         )
         self.sampling = {option.name: sampling_field(option.name) for option in SAMPLING_OPTIONS}
         self.max_tokens = tokens_field("Maximum length, in tokens")
-        self.max_tokens.setSuffix("")  # no room beside the slider
         self.thinking_budget = tokens_field("Thinking budget, in tokens", minimum=0)
         # The controls of all numbers, by their names.
         self.fields: dict[str, NumberField] = {
@@ -143,7 +141,9 @@ class SettingsPage(QWidget):
             "max_tokens": self.max_tokens,
             "thinking_budget": self.thinking_budget,
         }
-        self.stop_options = {name: _stop_field(option) for name, option in _STOP_OPTIONS.items()}
+        # Numbers first: they are in one column with the limits above them.
+        options = sorted(_STOP_OPTIONS.values(), key=lambda option: option.kind is bool)
+        self.stop_options = {option.name: _stop_field(option) for option in options}
         self._controls = {_PROMPT: self.system_prompt, **self.fields, **self.stop_options}
         self._lay_out()
         self._show_basis()
@@ -193,15 +193,15 @@ class SettingsPage(QWidget):
         grid.setVerticalSpacing(4)
         grid.setColumnMinimumWidth(0, _DOT_PX)
         grid.setColumnStretch(2, 1)
-        prompt, dot = label("Prompt", "muted", 0.95), self._dot(_PROMPT)
+        prompt, dot = label("Prompt", "title"), self._dot(_PROMPT)
         dot.setFixedHeight(prompt.sizeHint().height())  # or the heading would move
         grid.addWidget(prompt, 0, 1, 1, 2)
         grid.addWidget(dot, 0, 0)
         grid.addWidget(self.system_prompt, 1, 1, 1, 2)
-        sampling = label("Sampling", "muted", 0.95)
-        for heading, names in ((sampling, self.sampling), (self.limits, _LIMITS)):
-            heading.setContentsMargins(0, 8, 0, 0)
-            grid.addWidget(heading, grid.rowCount(), 1, 1, 2)
+        limits = row(label("Limits", "title"), STRETCH, self.limits)
+        for heading, names in ((row(label("Sampling", "title")), self.sampling), (limits, _LIMITS)):
+            heading.setContentsMargins(0, 12, 0, 0)
+            grid.addLayout(heading, grid.rowCount(), 1, 1, 2)
             for name in names:
                 self._add_number(grid, name)
         for name, stop_control in self.stop_options.items():
@@ -216,7 +216,7 @@ class SettingsPage(QWidget):
         )
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
-            row((self.about, 1), self.presets, margins=(16, 12, 16, 8)),
+            row(self.presets, STRETCH, margins=(16, 16, 16, 12)),
             (area, 1),
             row(self.keep, self.forget, STRETCH, self.reset, spacing=6, margins=(16, 8, 16, 16)),
             spacing=0,
@@ -266,10 +266,8 @@ class SettingsPage(QWidget):
 
     def _show_basis(self) -> None:
         basis = self._basis
-        self.about.setText(basis.model or "This Conversation")
         context = counted(basis.context_length, "token")
-        shown = f"Limits · context of {context}" if basis.context_length else "Limits"
-        self.limits.setText(shown)
+        self.limits.setText(f"Context of {context}" if basis.context_length else "In tokens")
         for name, control in self.fields.items():
             control.setSpecialValueText(basis.unset_text(name, control.unset_text))
 
@@ -288,12 +286,11 @@ class SettingsPage(QWidget):
         for name, dot in self.resets.items():
             dot.setVisible(_value(settings, name) != _value(basis.beginning, name))
         is_kept = settings == basis.beginning
-        self.keep.setVisible(bool(basis.model))
+        self.keep.setVisible(bool(basis.model) and not is_kept)
         self.keep.setAccessibleName(f"Use these settings for new chats with {basis.model}")
         self.keep.setToolTip(self.keep.accessibleName())
-        self.keep.setEnabled(not is_kept)
         self.forget.setVisible(basis.saved is not None)
-        self.reset.setEnabled(not is_kept)
+        self.reset.setVisible(not is_kept)
 
     def _reset_value(self, name: str) -> None:
         self._controls[name].setFocus()  # the dot disappears
@@ -301,6 +298,8 @@ class SettingsPage(QWidget):
         self._change(f"Reset {_TITLES[name]}", _with_value(self._settings, name, value))
 
     def _reset(self) -> None:
+        if self.reset.hasFocus():
+            self.presets.setFocus()  # the button disappears
         self._change("Reset Settings", self._basis.beginning)
 
     def _edit(self, name: str, value: Any) -> None:
@@ -319,22 +318,21 @@ def _stop_field(option: StopOption) -> QCheckBox | NumberField:
         box = QCheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
-    return tokens_field(option.title, "No tokens", step=1)
+    return tokens_field(f"{option.title}, in tokens", "0", step=1)
 
 
 def _add_row(
     grid: QGridLayout, title: str, control: NumberField, slider: Slider | None = None
 ) -> None:
-    """Add a title, a slider and a number; the number takes the place of a missing slider."""
+    """Add a title, a slider and a number; the numbers are in one column."""
     line, named = grid.rowCount(), label(title)
     named.setContentsMargins(0, 0, 8, 0)
-    control.setFixedHeight(_ROW_PX)
-    control.setMinimumWidth(_NUMBER_PX)  # Qt's own is that of the greatest number
+    control.setFixedSize(_NUMBER_PX, _ROW_PX)
+    control.setSuffix("")  # no room beside the slider
     grid.addWidget(named, line, 1)
     if slider is None:
-        grid.addWidget(control, line, 2)
+        grid.addWidget(control, line, 2, Qt.AlignmentFlag.AlignRight)
     else:
-        control.setFixedWidth(_NUMBER_PX)
         slider.setMinimumWidth(_NUMBER_PX // 2)
         grid.addLayout(row((slider, 1), control, spacing=8), line, 2)
 

@@ -163,13 +163,12 @@ def test_settings_page_without_a_model_differs_in_nothing(page: SettingsPage) ->
     assert page.sampling["temperature"].text() == "Default"
     assert not page.keep.isVisible()
     assert not page.forget.isVisible()
-    assert not page.reset.isEnabled()
+    assert page.reset.isHidden()
 
 
 def test_the_models_own_numbers_and_its_context_are_shown(page: SettingsPage) -> None:
     page.show_settings(BASIS, ConversationSettings())
-    assert page.about.text() == "m"
-    assert page.limits.text() == "Limits · context of 4,096 tokens"
+    assert page.limits.text() == "Context of 4,096 tokens"
     assert page.sampling["temperature"].text() == "0.7"
     assert page.sampling["temperature"].accessibleDescription() == "Model default"
     assert page.sampling["top_p"].text() == "1"
@@ -193,7 +192,7 @@ def test_each_number_says_where_it_comes_from_and_goes_back_there(page: Settings
     assert page.sampling["temperature"].hasFocus()
     page.reset.click()
     assert edited[-1] == BASIS.saved
-    assert not page.reset.isEnabled()
+    assert page.reset.isHidden()
 
 
 def test_dot_resets_prompt_and_check_boxes(page: SettingsPage) -> None:
@@ -233,7 +232,7 @@ async def test_new_chats_with_a_model_begin_with_what_was_kept_for_it(
         window.pane.open(card)
         card.sampling["temperature"].setValue(0.4)
         card.keep.click()
-        assert not card.keep.isEnabled()
+        assert card.keep.isHidden()
         workspace.send("Count from 1 to 3")
         window.chat.new_conversation()
         assert workspace.current.conversation.settings.temperature == 0.4
