@@ -33,7 +33,13 @@ from ui.kit.markdown.inline_writer import (
 )
 from ui.kit.markdown.parser import table_tokens
 from ui.kit.markdown.pictures import Pictures
-from ui.kit.markdown.style import Decoration, MarkdownStyle, highlighted_lines
+from ui.kit.markdown.style import (
+    DIFFS,
+    GROUND_PROPERTY,
+    Decoration,
+    MarkdownStyle,
+    highlighted_lines,
+)
 from ui.kit.markdown.wide_parts import UNDER_PX
 from ui.kit.theme import current_theme
 
@@ -41,8 +47,6 @@ _QUOTE_PX = 18
 _FROM_THE_RIGHT = Qt.LayoutDirection.RightToLeft
 
 TAB_CHARS = 4
-# What the languages of changes are called.
-DIFFS = ("diff", "patch", "udiff")
 _ALIGNMENTS = {
     "text-align:left": Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignAbsolute,
     "text-align:center": Qt.AlignmentFlag.AlignHCenter,
@@ -285,8 +289,8 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
         form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         form.setProperty(CODE_PROPERTY, language or "text")
         sentence = "".join(text for text, _ in line)
-        if ground := _ground(sentence, style.colors) if language in DIFFS else "":
-            form.setBackground(QBrush(QColor(ground)))
+        if ground := _ground(sentence, style.colors) if [language] in DIFFS else "":
+            form.setProperty(GROUND_PROPERTY, ground)
         blocks.insert(form)
         blocks.cursor.setBlockCharFormat(_code_format(style, style.colors.text))
         start = blocks.cursor.position() if start < 0 else start

@@ -19,6 +19,7 @@ from PySide6.QtGui import (
     QTextCharFormat,
     QTextCursor,
     QTextDocument,
+    QTextFormat,
     QTextTable,
 )
 
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 Runs = tuple[tuple[str, str], ...]
 
 _NUMBER = "999"
+# The languages of changes.
+DIFFS = (["diff"], ["patch"], ["udiff"])
+# Of a block of code: the color of its ground.
+GROUND_PROPERTY = QTextFormat.Property.UserProperty.value + 8
 _DIGITS = re.compile(r"_[0-9a-fA-F_]*[0-9a-fA-Fn]?")
 
 
@@ -247,17 +252,39 @@ class Decorations:
     def _paint_card(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         style = self._style
         self._paint_ground(painter, area)
+        if decoration.label.split()[:1] in DIFFS:
+            self._paint_changes(painter, decoration, area)
         painter.setFont(code_head_font(style.font))
         painter.setPen(QColor(style.colors.muted))
         pad = style.code_pad_px
-        height = style.code_head_px - 3
-        head = QRectF(area.left() + pad, area.top() + 2, area.width() - style.px(120), height)
+        head = QRectF(
+            area.left() + pad, area.top(), area.width() - style.px(120), style.code_head_px - 1
+        )
         label = painter.fontMetrics().elidedText(
             decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
         )
         painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
         if style.code_has_numbers:
             self._paint_numbers(painter, decoration, area)
+
+    def _paint_changes(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
+        """Paint the grounds of added and removed lines from edge to edge."""
+        block = self._document.findBlock(decoration.start)
+        # Qt leaves the surplus of a line's height out of its area.
+        second = block.next()
+        gap_px = 0.0
+        if second.isValid() and second.position() <= decoration.end:
+            first_bottom = self._block_area(block.position()).bottom()
+            gap_px = self._block_area(second.position()).top() - first_bottom
+        while block.isValid() and block.position() <= decoration.end:
+            ground = block.blockFormat().stringProperty(GROUND_PROPERTY)
+            if ground:
+                line = self._block_area(block.position())
+                top, bottom = round(line.top() - gap_px / 2), round(line.bottom() + gap_px / 2)
+                painter.fillRect(
+                    QRectF(area.left() + 1, top, area.width() - 2, bottom - top), QColor(ground)
+                )
+            block = block.next()
 
     def _paint_numbers(self, painter: QPainter, decoration: Decoration, area: QRectF) -> None:
         """Paint the numbers of a card's lines that may be seen."""

@@ -252,7 +252,7 @@ class MarkdownView(FlowText):
             if decoration.kind == "table":
                 table = self._geometry.table(decoration)
                 form = table.format()
-                left = decoration.left_px - self._sideways.offset(decoration)
+                left = decoration.left_px - self._sideways.offset(decoration) - 1  # its frame
                 is_narrow = self._is_wide(decoration)
                 # Qt's width of a table includes its margins.
                 fixed = QTextLength(QTextLength.Type.FixedLength, decoration.width_px + left)

@@ -55,3 +55,14 @@ def test_code_of_one_short_line_has_no_menu_and_only_long_lines_can_be_wrapped(
                 found = [action.text() for action in menu.actions()]
                 menu.close()
         assert found == labels
+
+
+def test_changed_lines_are_colored_from_edge_to_edge(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "```diff\n- old\n+ new\n same\n```\n", width=400)
+    [card] = view.decorations
+    area, image = view.area(card), view.grab().toImage()
+    for x in (round(area.left()) + 3, round(area.right()) - 4):
+        column = [image.pixelColor(x, y).name() for y in range(image.height())]
+        old, new = theme.colors.fault_soft, theme.colors.done_soft
+        begin, end = column.index(old), len(column) - column[::-1].index(new)
+        assert set(column[begin:end]) == {old, new}
