@@ -26,15 +26,13 @@ from ui.records.store import matches, query_terms
 from ui.tools.memory import Memory
 from ui.words import FileRefused
 
-_EMPTY = (
-    "Facts that the model keeps are listed here. Turn on Memory in the Tools tab of a chat, or for "
-    "all new chats above."
-)
+_EMPTY = "The model keeps facts about you where Memory is on: in Tools of a chat, or above."
 _HINT = (
     "A chat that uses the memory is given these facts as data, and the model can keep others and "
     "search your conversations. The Prompt tab of the inspector shows them. The menu of a folder "
     "turns the memory off for its chats. Nothing leaves this computer."
 )
+_TABLE_PX = 190
 _TRIGGERS = QAbstractItemView.EditTrigger
 
 
@@ -104,7 +102,7 @@ class MemoryPage(QWidget):
         self.rows = _Facts(memory, self)
         self.table = TableView(self.rows, "Kept facts")
         self.table.setEditTriggers(_TRIGGERS.DoubleClicked | _TRIGGERS.EditKeyPressed)
-        self.table.setMinimumHeight(190)
+        self.table.setMinimumHeight(_TABLE_PX)
         self.table.verticalHeader().setDefaultSectionSize(32)
         self.empty = label(_EMPTY, "muted", is_wrapped=True)
         self.count = label("", "muted", 0.92)
@@ -114,13 +112,22 @@ class MemoryPage(QWidget):
         self.delete_all = push_button("Delete All…", "Delete all facts")
         box = QFrame()
         box.setObjectName("card")
-        column(self.empty, margins=16, on=box)
+        title = label("No facts kept yet.", "title")
+        for text in (title, self.empty):
+            text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
+        column(STRETCH, title, self.empty, STRETCH, spacing=8, margins=16, on=box)
+        # As high as search and table, which take its place.
+        box.setMinimumHeight(_TABLE_PX + 12 + self.search.sizeHint().height())
         self._card = box
         column(
-            row((self.search, 1), self.add, spacing=8),
+            self.search,
             self.table,
             box,
-            row(self.delete, self.undo, self.count, STRETCH, self.export, self.delete_all),
+            row(
+                *(self.add, self.delete, self.undo, self.count, STRETCH),
+                *(self.export, self.delete_all),
+                spacing=8,
+            ),
             label(_HINT, "faint", 0.92, is_wrapped=True),
             spacing=12,
             on=self,
@@ -150,7 +157,8 @@ class MemoryPage(QWidget):
             self.rows.show_rows(shown)
         self.table.setVisible(bool(facts))
         self._card.setVisible(not facts)
-        self.search.setEnabled(bool(facts))
+        for part in (self.search, self.delete, self.export, self.delete_all):
+            part.setVisible(bool(facts))
         count = f"{len(facts)} of {MAX_FACTS} facts" if facts else ""
         if len(facts) >= MAX_FACTS:
             count = f"Full: {count}"
@@ -164,9 +172,8 @@ class MemoryPage(QWidget):
         self.add.setEnabled(len(facts) < MAX_FACTS)
         self.delete.setEnabled(bool(self.table.selected_rows()))
         self.undo.setEnabled(stack.canUndo())
+        self.undo.setVisible(bool(facts) or stack.canUndo())
         self.undo.setToolTip(f"Undo {stack.undoText()}" if stack.canUndo() else "")
-        self.export.setEnabled(bool(facts))
-        self.delete_all.setEnabled(bool(facts))
 
     def _edit_current(self) -> None:
         index, editing = self.table.currentIndex(), QAbstractItemView.State.EditingState
