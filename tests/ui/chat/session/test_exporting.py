@@ -4,6 +4,7 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from app.store.conversation_store import SqliteConversationStore
 from tests.ui.chat.session.conftest import COUNT, every
 from tests.ui.driving import eventually
 from ui.chat.session.workspace import Workspace
+from ui.kit.markdown.pdf import pdf_of
+from ui.kit.theme import Theme
 from ui.records.conversations import Conversation
 from ui.records.exchange import exported_file
 from ui.records.messages import ConversationMessage
@@ -112,3 +115,16 @@ async def test_conversations_are_exported_as_pages_of_a_pdf_file(
     assert "A talk" in text
     assert "Is a < b true" in text
     assert "Another" in text
+
+
+def test_pdf_wraps_code_and_draws_formulas(theme: Theme) -> None:
+    long = "total = 1  # " + "as long as a line of code can be " * 5 + "END"
+    table = "| kind | reason |\n| --- | ---: |\n| a | b |"
+    text = f"A $\\frac{{1}}{{n}}$ for $5\n\n```python\n{long}\n```\n\n{table}\n"
+    (page,) = PdfReader(BytesIO(pdf_of(text))).pages
+    lines = page.extract_text().splitlines()
+    assert not any("total" in line and "END" in line for line in lines), "it would be cut"
+    assert any("END" in line for line in lines)
+    assert not any("frac" in line for line in lines)
+    assert any("$5" in line for line in lines), "an amount is no formula"
+    assert len(page.images) == 1
