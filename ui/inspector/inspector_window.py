@@ -417,7 +417,7 @@ class InspectorWindow(OwnWindow):
         for reported in (inspector.problem_met, inspector.work_begun):
             reported.connect(self.empty.detail.setText)
         self.compare.runs_requested.connect(partial(self.tabs.setCurrentWidget, self.runs))
-        self.tab(WhatIfTab).several.clicked.connect(
+        self.tab(WhatIfTab).several.triggered.connect(
             lambda: self.several_requested.emit(inspector.shown, inspector.what_if.rules)
         )
         self.tabs.currentChanged.connect(self._offer_more)

@@ -10,7 +10,7 @@ from PySide6.QtCore import (
     Qt,
     Signal,
 )
-from PySide6.QtGui import QKeyEvent
+from PySide6.QtGui import QAction, QKeyEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.values.events import TokenTrace
@@ -21,12 +21,14 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import ShownRun, end_label, start_time_text
 from ui.kit.buttons import Choice, EmptyState, push_button
-from ui.kit.html import SPACE, Html, cell, code, colored, joined, paragraph, table, visible_breaks
+from ui.kit.html import SPACE, Html, cell, code, colored, paragraph, table, visible_breaks
 from ui.kit.labels import label
 from ui.kit.layouts import column, row, scrolling
+from ui.kit.menus import copy_text
 from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme
+from ui.records.run_report import markdown_report
 from ui.records.runs import Run
 from ui.words import display_name, draft_summary
 
@@ -45,11 +47,11 @@ def _tokens(shown: ShownRun) -> str:
 
 # The columns of the table of runs, after the time.
 COLUMNS = (
-    TableColumn("Conversation", 22, _conversation, min_chars=14),
-    TableColumn("Question", 36, lambda shown: " ".join(shown.question[:200].split()), min_chars=14),
+    TableColumn("Conversation", 20, _conversation, min_chars=12),
+    TableColumn("Question", 32, lambda shown: " ".join(shown.question[:200].split()), min_chars=12),
     TableColumn("Model", 16, lambda shown: display_name(shown.run.model_id), min_chars=10),
     TableColumn("Tokens", 9, _tokens, is_number=True),
-    TableColumn("Ended", 0, lambda shown: end_label(shown.run)),
+    TableColumn("Ended", 22, lambda shown: end_label(shown.run), min_chars=16),
 )
 
 
@@ -75,12 +77,14 @@ class TimingTab(InspectorTab):
         finished = None if shown is None else shown.run.finished
         run_phases = [] if finished is None else phases(finished)
         self.bars.setHtml(phase_bars(run_phases))
+        lines = round(3.2 * len(run_phases)) + 2  # a bar, its note and the space around both
+        self.bars.setMinimumHeight(lines * self.fontMetrics().lineSpacing())
         names = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
         self.bars.setAccessibleName("; ".join(names) or "Phases")
         self.bars.setVisible(bool(run_phases))
         if finished is not None:
             total_s = finished.timing.total_s
-            self.note.setText(f"{seconds(total_s)} in all." if total_s else _UNKNOWN)
+            self.note.setText(f"{_in_unit_of(total_s, total_s)} in all." if total_s else _UNKNOWN)
         elif shown is None:
             self.note.setText("No Answer Selected")
         elif shown.run.is_over:
@@ -102,28 +106,33 @@ def phase_bars(run_phases: list[RunPhase]) -> Html:
     for phase, fill in zip(run_phases, fills, strict=False):
         before = round(phase.begins_s / total_s * 99)
         width = max(1, round(phase.took_s / total_s * 99))
-        bar = table(
-            [
-                [
-                    cell(SPACE, width=f"{before}%"),
-                    cell(SPACE, width=f"{width}%", bgcolor=fill),
-                    cell(SPACE, width=f"{max(0, 100 - before - width)}%"),
-                ]
-            ],
-            width="100%",
-            cellspacing=0,
-            bgcolor=colors.bubble,
-        )
+        parts = ((before, colors.bubble), (width, fill), (100 - before - width, colors.bubble))
+        cells = [
+            cell(SPACE, width=f"{part}%", bgcolor=ground) for part, ground in parts if part > 0
+        ]
+        bar = table([cells], width="100%", cellspacing=0, cellpadding=0)
         note = paragraph(colored(phase.note, colors.muted), style="margin:2px 0 0 0")
         padding = "padding:2px 12px 12px 0"
         rows.append(
             [
                 cell(phase.name, style=padding, width="20%"),
                 cell(bar, note, style="padding:2px 0 12px 0", width="65%"),
-                cell(code(seconds(phase.took_s)), style="padding:2px 0 12px 12px", width="15%"),
+                cell(
+                    code(_in_unit_of(total_s, phase.took_s)),
+                    style="padding:2px 0 12px 12px",
+                    width="15%",
+                    align="right",
+                ),
             ]
         )
     return table(rows, width="100%")
+
+
+def _in_unit_of(total_s: float, duration_s: float) -> str:
+    """Return a duration in the unit of the whole time, so that durations compare."""
+    if total_s < 1:
+        return f"{duration_s * 1000:,.0f} ms"
+    return f"{duration_s:,.2f} s"
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,13 +235,17 @@ class CompareTab(InspectorTab):
         self.choice = Choice("Run to compare with")
         self.sentence = label("", "title", 1.0, is_wrapped=True)
         self.page = ReadingPage("The two runs from their first difference on")
-        self.regenerate = push_button("Regenerate", "Regenerate the answer, to compare both")
+        self.regenerate = push_button(
+            "Regenerate and Compare", "Regenerate the answer, to compare both", kind="primary"
+        )
         self.regenerate.clicked.connect(inspector.answer_again)
         runs = push_button("Choose Run…", "Choose a run to compare with")
         runs.clicked.connect(self.runs_requested)
         self.empty = EmptyState(self.regenerate, runs)
+        self._head = QWidget()
+        row(label("Compare with", "muted"), (self.choice, 1), spacing=8, on=self._head)
         column(
-            self.choice,
+            self._head,
             self.sentence,
             (self.page, 1),
             (self.empty, 1),
@@ -270,7 +283,7 @@ class CompareTab(InspectorTab):
         kept = next((n for n, o in enumerate(self._others) if before and o.run is before.run), 0)
         self.choice.setCurrentIndex(kept if self._others else -1)
         self.choice.blockSignals(False)
-        self.choice.setVisible(bool(self._others))
+        self._head.setVisible(bool(self._others))
         self._compare()
 
     def _chosen(self) -> ShownRun | None:
@@ -285,7 +298,7 @@ class CompareTab(InspectorTab):
         self.empty.setVisible(not has_both)
         if shown is None or other is None:
             title = "No Answer Selected" if shown is None else "No Other Answer to Compare With"
-            self.empty.show_text(title, "Regenerate the answer, or choose a run to compare with.")
+            self.empty.show_text(title, "Regenerate the answer, or choose another run.")
             self.regenerate.setEnabled(self._inspector.can_answer_again)
             return
         if other.trace is None and other.run.id not in self._looked_for:
@@ -310,26 +323,24 @@ class CompareTab(InspectorTab):
     def _html(self, comparison: Comparison) -> Html:
         colors = current_theme().colors
 
-        def side(name: str, text: str, color: str, ground: str) -> Html:
+        def side(text: str, color: str, ground: str) -> Html:
             common = colored(visible_breaks(comparison.common), colors.faint)
-            other = colored(visible_breaks(text), color, ground)
-            head = paragraph(name, style=f"color:{colors.muted}")
-            return cell(head, paragraph(code(common, other)), style="padding:6px", width="50%")
+            return code(common, colored(visible_breaks(text), color, ground))
 
-        left = side("This run", comparison.left, colors.match, colors.match_soft)
-        right = side("The other", comparison.right, colors.limit, colors.limit_soft)
-        padding = "padding:2px 12px 2px 0"
+        left = side(comparison.left, colors.match, colors.match_soft)
+        right = side(comparison.right, colors.limit, colors.limit_soft)
+        muted, padding = f"color:{colors.muted}", "padding:4px 24px 4px 0"
+        facts = [(name, code(this), code(other)) for name, this, other in comparison.rows]
+        heads = ("", *(colored(name, colors.muted) for name in ("This Run", "Other Run")))
         rows = [
             (
-                cell(name, style=f"{padding};color:{colors.muted}", width="16%"),
-                # Each stands below its run; lists of stops are not to read as one list.
-                cell(code(this), style="padding:2px 40px 2px 0", width="34%"),
-                cell(code(other), style=padding, width="50%"),
+                cell(name, style=f"{padding};{muted}", width="16%"),
+                cell(this, style=padding, width="42%"),
+                cell(other, style=padding, width="42%"),
             )
-            for name, this, other in comparison.rows
+            for name, this, other in (heads, ("Text", left, right), *facts)
         ]
-        sides = table([(left, right)], width="100%")
-        return joined(sides, table(rows, width="100%") if rows else "")
+        return table(rows, width="100%")
 
 
 def _named(other: ShownRun) -> str:
@@ -354,7 +365,7 @@ class RunsTab(InspectorTab):
         self.table = TableView(self.model, "Runs")
         self.table.setSelectionMode(TableView.SelectionMode.SingleSelection)
         self.note = label("", "muted", 0.92)
-        self.open = push_button("Show", "Show the chosen run")
+        self.open = push_button("Inspect", "Inspect the chosen run")
         self.compare = QPushButton("Compare with Shown Run")
         column(
             row((self.note, 1), self.open, self.compare, spacing=8),
@@ -366,6 +377,13 @@ class RunsTab(InspectorTab):
         self.open.clicked.connect(self._open)
         self.compare.clicked.connect(self._compare)
         self.table.row_opened.connect(self._open)
+        titles = ("Inspect", "Compare with Shown Run")
+        self._actions = [QAction(title, self.table) for title in titles]
+        for action, button in zip(self._actions, (self.open, self.compare), strict=True):
+            action.triggered.connect(button.click)
+        copy = QAction("Copy Report", self.table)
+        copy.triggered.connect(self._copy_report)
+        self.table.insertActions(self.table.actions()[0], [*self._actions, copy])
         self.table.selectionModel().selectionChanged.connect(self._refresh)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
@@ -405,6 +423,8 @@ class RunsTab(InspectorTab):
         is_other = chosen is not None and (shown is None or chosen.run.id != shown.run.id)
         self.open.setEnabled(is_other)
         self.compare.setEnabled(is_other and shown is not None)
+        for action, button in zip(self._actions, (self.open, self.compare), strict=True):
+            action.setEnabled(button.isEnabled())
         count = self.model.rowCount()
         self.note.setText(
             "Answers of this conversation come first, then recent ones of others."
@@ -415,6 +435,10 @@ class RunsTab(InspectorTab):
     def _open(self) -> None:
         if (chosen := self._chosen()) is not None:
             self._inspector.open_run(chosen)
+
+    def _copy_report(self) -> None:
+        if (chosen := self._chosen()) is not None:
+            copy_text(markdown_report(chosen.run, chosen.question))
 
     def _compare(self) -> None:
         chosen = self._chosen()

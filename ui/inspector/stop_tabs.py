@@ -17,8 +17,9 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
     QPolygonF,
+    QTextCursor,
 )
-from PySide6.QtWidgets import QPushButton, QWidget
+from PySide6.QtWidgets import QMenu, QPushButton, QToolButton, QWidget
 
 from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopKind
@@ -27,11 +28,11 @@ from engine.wording import counted, percent, quoted, visible
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import RECORD_ALL, InspectorTab, ReadingPage
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
-from ui.kit.buttons import EmptyState, push_button
+from ui.kit.buttons import EmptyState, IconButton, push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
 from ui.kit.labels import label, show_text
-from ui.kit.layouts import STRETCH, FlowLayout, column, row, scrolling
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.tasks import cancel_tasks, start_task
 from ui.kit.theme import current_theme
 from ui.stops.stop_list_editor import StopListEditor
@@ -42,8 +43,10 @@ from ui.stops.stop_list_editor import StopListEditor
 MAX_MISSES = 20
 _AROUND_CHARS = 24
 
+_MAX_KEPT_CHARS = 20_000  # of the text of What If, which a page lays out at once
 _REPLAYING = "Replaying the run…"
 LIKELY = 0.2
+_FLAT = 0.02  # the highest probability of ending that a curve does not show
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,44 +296,45 @@ class WhatIfTab(InspectorTab):
         self.editor = StopListEditor(inspector.workspace.stop_lists)
         self.editor.show_model(self._what_if.stops)
         self.sentence = label("", "title", 1.02, is_wrapped=True)
+        self.kept = ReadingPage("Text that this list keeps", "This list keeps no text.")
         self.reset = QPushButton("Use Run’s List")
-        self.use = QPushButton("Use This List in Conversation")
-        self.several = push_button(
-            "Compare on Several Answers…", "Answer several times with this list and the run’s"
-        )
-        self.save = push_button(
-            "Save as Case…", "Save the run with this list as a case for fullstop replay"
-        )
+        self.use = push_button("Use This List in Conversation", kind="primary")
+        self.more = IconButton("more", "More actions for this list")
+        menu = QMenu(self.more)
+        menu.setAccessibleName("List to try")
+        self.several = menu.addAction("Compare on Several Answers…")
+        self.save = menu.addAction("Save as Case…")
+        self.more.setMenu(menu)
+        self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self._lay_out()
         self._what_if.outcome_changed.connect(self.refresh)
         self.editor.input.textChanged.connect(self._what_if.set_typed)
         self.reset.clicked.connect(self._what_if.reset)
         self.use.clicked.connect(self._use)
-        self.save.clicked.connect(self._choose_file)
+        self.save.triggered.connect(self._choose_file)
 
     def _lay_out(self) -> None:
-        right = QWidget()
-        actions = FlowLayout()
-        for button in (self.reset, self.use, self.several, self.save):
-            actions.addWidget(button)
-        column(self.sentence, actions, STRETCH, spacing=12, on=right)
-        panes = row((column(self.editor, STRETCH), 2), (right, 3), spacing=24)
+        head = row((self.sentence, 1), self.reset, self.use, self.more, spacing=8)
+        panes = row((column(self.editor, STRETCH), 2), (self.kept, 3), spacing=16)
         # The two panes side by side are wider than a narrow window.
         area = scrolling(panes, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column(area, margins=(0, 12, 0, 0), on=self)
+        column(head, (area, 1), spacing=12, margins=(0, 12, 0, 0), on=self)
 
     def refresh(self) -> None:
         self._inspector.try_lists()
         played, recording = self._what_if.played, self._what_if.recording
         can_try = recording is not None
-        for part in (self.editor, self.reset, self.use, self.several, self.save):
+        for part in (self.editor, self.reset, self.use, self.more):
             part.setEnabled(can_try)
         self.save.setEnabled(played is not None)
         if played is None:
             self.sentence.setText(_REPLAYING if can_try else self._why_not(self._inspector.shown))
         else:
             self.sentence.setText(self._what_if.sentence)
+        text = "" if played is None else played.text or played.thinking
+        self.kept.setPlainText(text[-_MAX_KEPT_CHARS:])
+        self.kept.moveCursor(QTextCursor.MoveOperation.End)  # the end is where lists differ
 
     @staticmethod
     def _why_not(shown: ShownRun | None) -> str:
@@ -362,6 +366,19 @@ class EndingOdds:
     likely: tuple[int, ...]
     sentence: str
     has_end: bool = False
+
+    @property
+    def flat_sentence(self) -> str:
+        """The odds in words, where a curve of them would be a line at 0%; else empty."""
+        *others, last = self.values
+        if not self.has_end:
+            others.append(last)
+        if not others or max(others) >= _FLAT:
+            return ""
+        tokens = counted(len(others), "token")
+        where = f"each of the {tokens}" if len(others) > 1 else "the first token"
+        end = f" before the last, where it was {percent(last)}" if self.has_end else ""
+        return f"The probability of ending was {_at_most(max(others))} at {where}{end}."
 
 
 def ending_odds(trace: RunTrace) -> EndingOdds | None:
@@ -403,10 +420,15 @@ def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | No
         parts.append(f"The model might have ended instead of writing {_named_tokens(likely)}.")
     elif highest is not None:
         before = "before the end" if not ignored else "elsewhere"
-        parts.append(f"Ending was never likely {before}: at most {percent(highest)}.")
+        parts.append(f"Ending was never likely {before}: {_at_most(highest)}.")
     elif not ignored:
         parts.append("The model ended with its first token.")
     return " ".join(parts)
+
+
+def _at_most(value: float) -> str:
+    text = percent(value)
+    return f"below {text[1:].lstrip()}" if text.startswith("<") else f"at most {text}"
 
 
 def _named_tokens(indexes: Sequence[int]) -> str:
@@ -427,7 +449,9 @@ class EndingTab(InspectorTab):
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve()
         self.again = QPushButton(RECORD_ALL)
-        self.empty = EmptyState(self.again)
+        self.steps = QWidget()
+        row(self.again, on=self.steps)
+        self.empty = EmptyState(self.steps)
         parts = (self.note, (self.curve, 1), (self.empty, 1), (None, 0))
         column(*parts, spacing=10, margins=(0, 12, 0, 0), on=self)
 
@@ -438,12 +462,14 @@ class EndingTab(InspectorTab):
         shown = self.shown
         odds = None if shown is None or shown.trace is None else ending_odds(shown.trace)
         self.curve.show_odds(odds)
-        self.curve.setVisible(odds is not None)
-        show_text(self.note, "" if odds is None else odds.sentence)
-        self.empty.setVisible(odds is None)
+        flat = "" if odds is None else odds.flat_sentence
+        self.curve.setVisible(odds is not None and not flat)
+        show_text(self.note, "" if odds is None or flat else odds.sentence)
+        self.empty.setVisible(odds is None or bool(flat))
+        self.steps.setVisible(not flat)
         title = "No Answer Selected" if shown is None else "No Probabilities Recorded"
         detail = "Shows how likely the answer was to end at each token."
-        self.empty.show_text(title, detail)
+        self.empty.show_text("Ending Was Never Likely" if flat else title, flat or detail)
 
 
 class OddsCurve(QWidget):

@@ -73,7 +73,8 @@ def test_an_end_token_that_is_also_a_stop_is_not_a_near_miss(
     assert odds is not None
     assert trace.tokens[-1].special == "<|end|>"
     assert (odds.has_end, odds.likely) == (True, ())
-    assert "at most < 0.01%" in odds.sentence
+    assert "below 0.01%" in odds.sentence
+    assert odds.flat_sentence.endswith("where it was 100%.")
 
 
 def test_a_place_where_ending_was_likely_is_named(record: Record) -> None:

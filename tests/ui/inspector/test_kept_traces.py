@@ -153,7 +153,7 @@ def test_kept_trace_fills_every_tab_until_deleted(
                 assert inspector.tape.toPlainText().replace("\u200b", "").startswith("1⏎\n2⏎\n3⏎")
                 assert inspector.legend.isVisible()
                 inspector.tabs.setCurrentWidget(inspector.ending)
-                assert inspector.ending.curve.isVisible()
+                assert inspector.ending.empty.title.text() == "Ending Was Never Likely"
                 inspector.tabs.setCurrentWidget(inspector.tab(PromptTab))
                 await eventually(lambda: COUNT in inspector.tab(PromptTab).page.toPlainText())
                 api = inspector.tab(ApiTab)

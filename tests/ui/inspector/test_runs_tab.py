@@ -1,6 +1,7 @@
 """The list of runs in the inspector: this conversation's first, then recent ones of others."""
 
 from PySide6.QtCore import QEvent, QPoint, Qt
+from PySide6.QtGui import QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -55,6 +56,10 @@ async def test_runs_are_listed_and_compared_by_keyboard(
     assert inspector.compare.sentence.text().startswith("Both are identical for")
     await listed(inspector, 2)
     table.selectRow(1)
+    entries = {action.text(): action for action in table.actions()}
+    entries["Copy Report"].trigger()
+    assert "“6”" in QGuiApplication.clipboard().text()
+    assert entries["Compare with Shown Run"].isEnabled()
     QTest.keyClick(table, Qt.Key.Key_Return)
     shown = inspector.inspector.shown
     assert shown is not None
@@ -64,6 +69,11 @@ async def test_runs_are_listed_and_compared_by_keyboard(
     inspector.bar.back.click()
     assert inspector.inspector.shown is not shown
     assert not inspector.bar.back.isVisible()
+    await listed(inspector, 2)
+    table.selectRow(1)
+    entries["Inspect"].trigger()
+    assert inspector.inspector.shown is not None
+    assert inspector.inspector.shown.run is first.messages[-1].run
 
 
 async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorded(
@@ -85,7 +95,7 @@ async def test_a_tab_without_data_offers_to_answer_again_with_everything_recorde
     inspector.tabs.setCurrentWidget(inspector.ending)
     inspector.ending.again.click()
     await eventually(lambda: not window.workspace.current.is_running)
-    await eventually(inspector.ending.curve.isVisible)
+    await eventually(lambda: "probability" in inspector.ending.empty.detail.text())
     assert not inspector.again.isVisible()
     assert run_entry(inspector, "Everything").isChecked()
     assert len(window.workspace.current.conversation.tree) == 3

@@ -148,7 +148,7 @@ async def test_list_tried_in_what_if_is_compared(
     inspector.tabs.setCurrentWidget(what_if)
     what_if.editor.input.setText("4")
     await eventually(lambda: inspector.inspector.what_if.rules.strings == ("6", "4"))
-    what_if.several.click()
+    what_if.several.trigger()
     ends = window.others.ends
     await ends.finish()
     ends.count.show_number(2)
