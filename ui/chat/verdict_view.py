@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QTextOption
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from engine.stopping.record import FORK_SOURCE, Channel, StopKind
@@ -71,7 +71,8 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     if (verdict := run.verdict) is None:
         chars = [counted(len(run.text), "character")] if run.state == "streaming" else []
         stops = counted(len(run.stops), "stop") if run.stops else "no stops"
-        return icon, tone, sentence, " · ".join((*chars, stops))
+        doing, _, progress = sentence.partition(": ")
+        return icon, tone, doing, progress or " · ".join((*chars, stops))
     finished = run.finished
     if finished is not None and run.state == "interrupted":  # by quitting
         return icon, tone, verdict.text.label, detail
@@ -109,6 +110,7 @@ class VerdictView(QFrame):
         self.detail = label("", "muted", is_wrapped=True)
         self._bar = thin_bar("Progress")
         self.tail = FlowText()
+        self.tail.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
         # A text with links loses its selection when the focus leaves it by keyboard.
         self.tail.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse

@@ -7,11 +7,13 @@ from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtGui import (
+    QContextMenuEvent,
     QDropEvent,
     QFocusEvent,
     QImage,
     QInputMethodEvent,
     QKeyEvent,
+    QKeySequence,
     QResizeEvent,
     QTextBlockFormat,
     QTextCursor,
@@ -30,6 +32,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.icon_engine import themed_icon
 from ui.kit.theme import current_theme, restyle
+from ui.kit.windows import round_corners
 
 _HARMLESS = (
     Qt.KeyboardModifier.ShiftModifier
@@ -39,6 +42,14 @@ _HARMLESS = (
 # On a Mac, Option types letters; elsewhere Alt opens menus.
 _WRITES = _HARMLESS | Qt.KeyboardModifier.AltModifier if sys.platform == "darwin" else _HARMLESS
 
+_MENU_KEYS = {
+    "edit-undo": QKeySequence.StandardKey.Undo,
+    "edit-redo": QKeySequence.StandardKey.Redo,
+    "edit-cut": QKeySequence.StandardKey.Cut,
+    "edit-copy": QKeySequence.StandardKey.Copy,
+    "edit-paste": QKeySequence.StandardKey.Paste,
+    "select-all": QKeySequence.StandardKey.SelectAll,
+}
 _LINE_PERCENT = 122
 _MARGIN_PX = 2
 # A longer text that is pasted would fill the field with what no user reads there.
@@ -209,6 +220,18 @@ class GrowingInput(QTextEdit):
         if key == Qt.Key.Key_Down and not block.next().isValid() and is_last:
             return 1
         return 0
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """Show Qt's menu with the keys: Qt omits those that the menu bar has as well."""
+        menu = self.createStandardContextMenu(event.pos())
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        round_corners(menu)
+        for action in menu.actions():
+            if (key := _MENU_KEYS.get(action.objectName())) is not None:
+                keys = QKeySequence(key).toString(QKeySequence.SequenceFormat.NativeText)
+                title = action.text().partition("\t")[0].replace("&", "")
+                action.setText(f"{title}\t{keys}")
+        menu.popup(event.globalPos())
 
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         """Notice whether an input method is composing."""

@@ -62,6 +62,7 @@ from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_menu import StopListMenu
 from ui.stops.stop_lists import StopLists
 from ui.stops.stop_rows import ENDED_ANSWER, SCOPE_LABELS, StopColumn
+from ui.words import display_name
 
 _ROW_PX = 32
 _ICON_PX, _PAD_PX = 16, 3
@@ -436,7 +437,7 @@ class EndTokens(QWidget):
 
     def _list(self, name: str, info: ModelInfo | None, added: Sequence[int]) -> None:
         layout = self._rows
-        head = ElidedLabel(f"End tokens of {name}", "muted", 0.93)
+        head = ElidedLabel(f"End tokens of {display_name(name)}", "muted", 0.93)
         layout.addWidget(head)
         if info is None:
             layout.addWidget(_end_token("…", "known once the model is loaded"))

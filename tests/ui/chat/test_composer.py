@@ -1,7 +1,7 @@
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QInputMethodEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QContextMenuEvent, QInputMethodEvent
+from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
 from ui.chat.composer.composer import Composer
@@ -61,3 +61,17 @@ def test_lines_are_as_far_apart_as_in_messages_and_the_field_grows(
     assert composer.text == "one"
     composer.set_text("line\n" * 40)
     assert field.verticalScrollBar().maximum() > 0
+
+
+def test_menu_of_the_field_shows_the_keys_of_the_menu_bar(composer: Composer) -> None:
+    field = composer.input
+    position = QPoint(4, 4)
+    event = QContextMenuEvent(QContextMenuEvent.Reason.Mouse, position, position)
+    QApplication.sendEvent(field.viewport(), event)
+    menu = QApplication.activePopupWidget()
+    assert isinstance(menu, QMenu)
+    shown = [action.text() for action in menu.actions() if "\t" in action.text()]
+    menu.close()
+    assert [text.split("\t")[0] for text in shown] == [
+        "Undo", "Redo", "Cut", "Copy", "Paste", "Select All",
+    ]  # fmt: skip
