@@ -72,9 +72,15 @@ class _ServerDelegate(RowDelegate):
 
 def _list_text(server: ServerState) -> str:
     """Return the two lines of a server's row; a failed one names the reason."""
-    reason = server.problem.partition(". ")[0].removesuffix(".")
-    state = (reason or "Failed") if server.stage == "failed" else _SHORT_STAGES[server.stage]
-    return f"{server.name}\n{state}"
+    if server.stage != "failed":
+        return f"{server.name}\n{_SHORT_STAGES[server.stage]}"
+    reason, _, cause = server.problem.partition(". ")
+    if cause and reason.endswith("could not be started"):
+        reason = cause.partition(". ")[0]
+    without_name = reason.removeprefix(f"The MCP server “{server.name}” ")
+    if without_name != reason:
+        reason = f"{without_name[:1].upper()}{without_name[1:]}"
+    return f"{server.name}\n{reason.removesuffix('.') or 'Failed'}"
 
 
 class ToolRow(QFrame):

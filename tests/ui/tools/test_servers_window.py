@@ -151,6 +151,25 @@ async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWid
     window.close()
 
 
+@pytest.mark.parametrize(
+    ("problem", "shown"),
+    [
+        ("The MCP server “sums” could not be started. npx was not found. Install it.",
+         "npx was not found"),
+        ("The MCP server “sums” requires you to sign in. Choose Sign In.",
+         "Requires you to sign in"),
+        ("", "Failed"),
+    ],
+)  # fmt: skip
+def test_row_of_failed_server_names_reason(
+    theme: Theme, parent: QWidget, problem: str, shown: str
+) -> None:
+    host = DictatedHost(replace(SUMS, stage="failed", problem=problem))
+    window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
+    assert window.list.item(0).text() == f"sums\n{shown}"
+    window.close()
+
+
 async def test_tools_page_switches_servers_and_tools(theme: Theme, parent: QWidget) -> None:
     edited: list[Any] = []
     host = DictatedHost()

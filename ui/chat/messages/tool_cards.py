@@ -184,8 +184,8 @@ class PermissionRow(QWidget):
         self.menus: dict[Permission, QMenu] = {}
         called = f"{tool} of {server}"
         others: tuple[tuple[Permission, str], ...] = (
-            ("conversation", "Allow in This Conversation"),
-            ("always", "Always Allow in Every Conversation"),
+            ("conversation", "Allow in This Chat"),
+            ("always", "Always Allow"),
         )
         ways = [Command(text, partial(self._decide, permission)) for permission, text in others]
         self._answers = QWidget()
