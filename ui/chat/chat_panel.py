@@ -57,6 +57,7 @@ from ui.tools.toolbox import Toolbox
 from ui.words import FileRefused
 
 _KEEP_ONE = "Choose an answer to continue"
+_WHOLE_PX = 360  # with less, the header shows no name of a ready model
 _WAIT = "Wait for the answer to finish, or press Esc to stop it."
 
 
@@ -87,6 +88,10 @@ class ChatHeader(QFrame):
             margins=(12, 0, 12, 0),
             on=self,
         )
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self.badge.show_compact(self.width() < _WHOLE_PX)
 
 
 class ToolsInChat(QObject):
@@ -380,7 +385,7 @@ class ChatPanel(QWidget):
     def _lay_out(self) -> None:
         middle = self._middle = QWidget()
         column(
-            row(STRETCH, (self.handling.undo_bar, 1000), STRETCH),
+            row(STRETCH, (self.handling.undo_bar, 10_000), STRETCH),
             self.queue,
             row(self.picture_notice, margins=(0, 0, 0, 8)),
             row(self.context_bar, margins=(0, 0, 0, 8)),
@@ -397,7 +402,7 @@ class ChatPanel(QWidget):
             self.missing_model,
             self.find_bar,
             (self.messages, 1),
-            row(STRETCH, (middle, 1000), STRETCH),
+            row(STRETCH, (middle, 10_000), STRETCH),
             self.welcome.below,
             spacing=0,
             on=self,

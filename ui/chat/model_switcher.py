@@ -69,9 +69,16 @@ class ModelBadge(QWidget):
             margins=(0, 0, 4, 0),
             on=self,
         )
+        self._is_compact = False
         model.changed.connect(self._refresh)
         current_theme().changed.connect(self._refresh)
         self._refresh()
+
+    def show_compact(self, is_compact: bool) -> None:
+        """Show the light alone while the model is ready, so that a title has room."""
+        if is_compact != self._is_compact:
+            self._is_compact = is_compact
+            self._refresh()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         self.menu_requested.emit(event.globalPos())
@@ -91,7 +98,9 @@ class ModelBadge(QWidget):
         tone = _TONES["loading" if model.is_loading else model.stage]
         self._light.setStyleSheet(f"color: {current_theme().colors.tone(tone)[0]}")
         self.name.setText(text)
-        self.name.setToolTip(self._details())
+        self.name.setVisible(not self._is_compact or model.stage != "ready" or model.is_loading)
+        for part in (self.name, self._light):
+            part.setToolTip(self._details())
         self.name.setAccessibleName(f"Model: {text}. Switch models")
         self.cancel.setVisible(model.stage == "loading")
         self.again.setText("Restart" if model.is_stuck else "Try Again")

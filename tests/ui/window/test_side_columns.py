@@ -191,3 +191,10 @@ async def test_column_that_is_resized_while_it_moves_is_in_its_place(window: Mai
     assert window._motion.state() is window._motion.State.Stopped
     await eventually(lambda: window.pane.geometry().right() == 1499)
     assert window._splitter.width() == 1500 - 320 - 1
+
+
+async def test_composer_is_as_wide_as_narrow_column(window: MainWindow) -> None:
+    for width in (700, 780, 864):
+        window.resize(width, 700)
+        await eventually(lambda: window.chat.composer.width() == window.chat.width() - 52)
+        assert window.chat.composer.mapTo(window.chat, QPoint()).x() == 26

@@ -84,3 +84,15 @@ async def test_a_loaded_model_outside_the_known_folders_is_listed_and_not_lost(
         assert switcher.note.text() == "3 models"
         gamma, library = switcher.rows.at(0), several.window.model_library
         assert "can’t be found" not in state_of(Entry("gamma", gamma), library).text
+
+
+async def test_narrow_header_hides_name_of_ready_model(several: SeveralModels) -> None:
+    several.open()
+    several.header.show_compact(True)
+    assert not several.header.name.isHidden()
+    several.press(Qt.Key.Key_Return)
+    await eventually(lambda: several.answering.state.stage == "ready")
+    several.header.show_compact(True)
+    assert several.header.name.isHidden()
+    several.header.show_compact(False)
+    assert not several.header.name.isHidden()
