@@ -8,7 +8,7 @@ from itertools import chain, count
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from ui.chat.file_dialogs import FileDialogs, export_kinds
+from ui.chat.file_dialogs import EXPORT_CONTENTS, FileDialogs, export_kinds
 from ui.chat.session.conversation_list import named
 from ui.chat.session.workspace import Workspace
 from ui.kit.commands import Command, Entry, Submenu
@@ -81,6 +81,7 @@ class ConversationActions(QObject):
                 partial(self._export, chosen, kind),
                 ("Ctrl+Shift+E",) if number == 0 else (),
                 has_messages,
+                tool_tip=EXPORT_CONTENTS[kind],
             )
             for number, kind in enumerate(export_kinds())
         ]

@@ -25,6 +25,13 @@ _IMPORTED = (
 _JSON = "Conversation (*.json)"
 _BACKUPS = "Backups (*.db)"
 _WITH_FILES = "Archive with Pictures and Tokens"
+EXPORT_CONTENTS = {
+    "Markdown": "Text and code, to read or edit",
+    "PDF": "Pages, to print or send",
+    "JSON": "All versions and settings, to import again",
+    _WITH_FILES: "All of it with pictures and recorded tokens, to import again",
+}
+"""What each kind of exported file is for."""
 
 
 class FileDialogs(QObject):
@@ -45,12 +52,13 @@ class FileDialogs(QObject):
         self._again = partial(self.export, conversations, kind)
         single = conversations[0] if len(conversations) == 1 else None
         suffixes = export_kinds()[kind]
+        patterns = " ".join(f"*{suffix}" for suffix in suffixes)
         choose_target(
             self._window,
             f"Export {named(conversations)}",
             lambda path: self._files.export_to(path, *conversations),
             name=(_dated() if single is None else file_name(single.title)) + suffixes[0],
-            filters=[f"{kind} ({' '.join(f'*{suffix}' for suffix in suffixes)})"],
+            filters=[f"{kind}: {EXPORT_CONTENTS[kind]} ({patterns})"],
         )
 
     def export_all(self) -> None:

@@ -59,7 +59,7 @@ async def read_text(
     def read() -> str:
         if path.stat().st_size > max_bytes:
             raise FileRefused(
-                f"{path.name} is too large: such a file has at most {max_bytes / 1e6:.0f} MB."
+                f"“{path.name}” is too large: such a file has at most {max_bytes / 1e6:.0f} MB."
             )
         # The stated size may be too small: it is 0 for a device, and a file may grow.
         raw = read_bounded(path, max_bytes)
@@ -68,14 +68,14 @@ async def read_text(
         try:
             return decode(raw)
         except ValueError as error:
-            raise FileRefused(f"{path.name} could not be read: {error}.") from error
+            raise FileRefused(f"“{path.name}” could not be read: {error}.") from error
 
     try:
         return await asyncio.to_thread(read)
     except UnicodeDecodeError as error:
-        raise FileRefused(f"{path.name} is not UTF-8 text.") from error
+        raise FileRefused(f"“{path.name}” is not UTF-8 text.") from error
     except OSError as error:
-        raise FileRefused(f"{path.name} could not be read: {os_cause(error)}.") from error
+        raise FileRefused(f"“{path.name}” could not be read: {os_cause(error)}.") from error
 
 
 async def write_file(path: Path, render: Callable[[], str | bytes]) -> None:
@@ -83,4 +83,4 @@ async def write_file(path: Path, render: Callable[[], str | bytes]) -> None:
     try:
         await asyncio.to_thread(lambda: write_whole(path, render()))
     except OSError as error:
-        raise FileRefused(f"{path.name} could not be written: {os_cause(error)}.") from error
+        raise FileRefused(f"“{path.name}” could not be written: {os_cause(error)}.") from error

@@ -85,7 +85,7 @@ class FileReader:
                 return self._picture()
             return self._text() if kind == "text" else self._document(kind)
         except OSError as error:
-            raise FileRefused(f"{self.name} could not be read: {os_cause(error)}.") from error
+            raise FileRefused(f"“{self.name}” could not be read: {os_cause(error)}.") from error
 
     def close(self) -> None:
         """End the reading of a document, from any thread."""
@@ -97,7 +97,7 @@ class FileReader:
             raise self._refused("is a folder. Attach the files in it")
         if not self._path.is_file():  # reading a pipe would never end
             raise FileRefused(
-                f"{self.name} is not a readable file. Attach text, PDF or Word files."
+                f"“{self.name}” is not a readable file. Attach text, PDF or Word files."
             )
         with open(self._path, "rb") as file:
             return file.read(2048), os.fstat(file.fileno()).st_size
@@ -193,7 +193,7 @@ class FileReader:
         return answer
 
     def _refused(self, why: str) -> FileRefused:
-        return FileRefused(f"{self.name} {why}.")
+        return FileRefused(f"“{self.name}” {why}.")
 
 
 def shown_name(path: Path) -> str:

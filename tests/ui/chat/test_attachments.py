@@ -37,7 +37,7 @@ async def test_dropped_files_are_attached_sent_and_gone(
     await eventually(lambda: not composer.attachments.is_reading)
     assert composer.action.isEnabled()
     assert composer.attachments.files == (Attachment("notes.txt", "é\n"),)
-    assert "p.png cannot be attached: conversations are not" in composer.attachments.refusal.text()
+    assert "“p.png” cannot be attached: conversations are" in composer.attachments.refusal.text()
     composer.attachments.dismiss.click()
     assert composer.attachments.refusal.isHidden()
     with qtbot.waitSignal(composer.submitted):
@@ -214,8 +214,8 @@ async def test_refusals_of_a_batch_stay_beside_its_chips(
         window.chat.message_sender.show_draft(opened)
         assert [file.name for file in row.files] == ["notes.txt"]
         assert [line.split(" ")[0] for line in row.refusal.text().splitlines()] == [
-            "a.bin",
-            "b.bin",
+            "“a.bin”",
+            "“b.bin”",
         ]
         assert "pictures" in row.refusal.text()
         row.clear()

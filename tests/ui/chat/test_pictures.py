@@ -109,7 +109,7 @@ async def test_damaged_pictures_are_refused_in_words(
         row = window.chat.composer.attachments
         paste(window, tmp_path / "p.png")
         await eventually(lambda: not row.is_reading)
-        assert "p.png is an image that cannot be read: it is damaged" in row.refusal.text()
+        assert "“p.png” is an image that cannot be read: it is damaged" in row.refusal.text()
         row.pictures_folder = None
         paste(window)
         await eventually(lambda: "Picture.png" in row.refusal.text())

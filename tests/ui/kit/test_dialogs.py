@@ -63,5 +63,5 @@ def test_a_question_can_prefer_to_do_nothing(parent: QWidget) -> None:
 
 
 def test_a_file_that_does_not_end_is_refused_in_words() -> None:
-    with pytest.raises(FileRefused, match="zero could not be read: it is not a regular file"):
+    with pytest.raises(FileRefused, match="“zero” could not be read: it is not a regular file"):
         asyncio.run(read_text(Path("/dev/zero"), 1_000_000))

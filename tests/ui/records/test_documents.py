@@ -49,16 +49,16 @@ def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "data", "said"),
     [
-        ("p.png", b"\x89PNG\r\n\x1a\n\0\0", "p.png is an image. Attach text"),
-        ("p.jpg", b"\xff\xd8\xff\xe0", "p.jpg is an image"),
-        ("a.mp3", b"ID3\x04", "a.mp3 is a sound recording"),
-        ("z.txt", b"a\0b", "z.txt is not a text file"),
+        ("p.png", b"\x89PNG\r\n\x1a\n\0\0", "“p.png” is an image. Attach text"),
+        ("p.jpg", b"\xff\xd8\xff\xe0", "“p.jpg” is an image"),
+        ("a.mp3", b"ID3\x04", "“a.mp3” is a sound recording"),
+        ("z.txt", b"a\0b", "“z.txt” is not a text file"),
         ("j.txt", "日本語のテキスト".encode("shift_jis"), "not a text file in a known encoding"),
         ("old.doc", b"\xd0\xcf\x11\xe0", "Save a copy without a password as .docx"),
-        ("e.txt", b" \n", "e.txt is empty"),
+        ("e.txt", b" \n", "“e.txt” is empty"),
         ("big.txt", b"x" * (MAX_TEXT_BYTES + 1), "up to 4 MB"),
-        ("bad.pdf", b"%PDF-1.7\nnothing", "bad.pdf is damaged"),
-        ("bad.docx", b"PK\x03\x04nothing", "bad.docx is damaged"),
+        ("bad.pdf", b"%PDF-1.7\nnothing", "“bad.pdf” is damaged"),
+        ("bad.docx", b"PK\x03\x04nothing", "“bad.docx” is damaged"),
     ],
 )
 def test_a_file_that_cannot_be_attached_is_declined_with_a_reason(

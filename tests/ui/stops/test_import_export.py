@@ -87,10 +87,10 @@ async def test_files_are_written_and_read_and_errors_reported(
     await menu.finish()
     assert heard.pop().startswith("bad.json: Entry 1 of the list is not a string")
     assert heard == [
-        "picture is not UTF-8 text.",
-        "missing could not be read: there is no such file or folder.",
-        "large is too large: such a file has at most 1 MB.",
-        "folder.json could not be written: there is no such file or folder.",
+        "“picture” is not UTF-8 text.",
+        "“missing” could not be read: there is no such file or folder.",
+        "“large” is too large: such a file has at most 1 MB.",
+        "“folder.json” could not be written: there is no such file or folder.",
     ]
 
 

@@ -35,18 +35,18 @@ _MAX_STORED = QSizeF(4096, 4096)
 def store_picture(folder: Path | None, name: str, data: bytes) -> Attachment:
     """Store a picture; raises ``FileRefused``. Blocks; any thread."""
     if folder is None:
-        raise FileRefused(f"{name} cannot be attached: conversations are not being saved.")
+        raise FileRefused(f"“{name}” cannot be attached: conversations are not being saved.")
     is_stored_as_it_is = picture_kind(data) and len(data) <= MAX_PICTURE_BYTES
     image = decoded_image(data, QSizeF(64, 64)) if is_stored_as_it_is else _read(data)
     if image is None or image.isNull():
         raise FileRefused(
-            f"{name} is an image that cannot be read: it is damaged, too large, or in an unknown "
+            f"“{name}” is an image that cannot be read: it is damaged, too large, or in an unknown "
             "format. Save it as PNG or JPEG and attach that."
         )
     try:
         return keep_picture(folder, name, data if is_stored_as_it_is else encode_picture(image))
     except OSError as error:
-        raise FileRefused(f"{name} could not be stored: {error.strerror or error}.") from error
+        raise FileRefused(f"“{name}” could not be stored: {error.strerror or error}.") from error
 
 
 class PastedPicture:

@@ -139,7 +139,7 @@ class ConversationFiles(QObject):
         try:
             await self._write(path, conversations, transfer, end)
         except OSError as error:
-            self.refused.emit(f"{path.name} could not be written: {os_cause(error)}.")
+            self.refused.emit(f"“{path.name}” could not be written: {os_cause(error)}.")
         except EngineError as problem:
             self.refused.emit(f"{problem} Nothing was written.")
 
@@ -174,10 +174,12 @@ class ConversationFiles(QObject):
             return
         transfer.exported = path
         if missing:
-            self.refused.emit(f"{_named(missing)} could not be read. {target.name} has the others.")
+            self.refused.emit(
+                f"{_named(missing)} could not be read. “{target.name}” has the others."
+            )
         else:
             what = "" if len(conversations) == 1 else f" {named(conversations)}"
-            transfer.outcome = f"Exported{what} to {target.name}."
+            transfer.outcome = f"Exported{what} to “{target.name}”."
 
     async def _add_traces(
         self, target: ExportedFile, conversations: Sequence[Conversation], transfer: Transfer
@@ -200,7 +202,7 @@ class ConversationFiles(QObject):
         if lost:
             self.refused.emit(
                 f"The recorded tokens of {counted(lost, 'answer')} could not be read. "
-                f"{target.name} has all the rest."
+                f"“{target.name}” has all the rest."
             )
 
     async def _snapshot(self, conversation: Conversation) -> Conversation:

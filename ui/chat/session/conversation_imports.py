@@ -125,7 +125,7 @@ class ConversationImports(QObject):
             if contents.damaged:
                 self.refused.emit(f"Nothing in {path.name} can be read: {contents.damaged[0]}.")
             else:
-                message = f"{path.name} contains no conversations. {contents.left_out_sentence}"
+                message = f"“{path.name}” contains no conversations. {contents.left_out_sentence}"
                 self.refused.emit(message.rstrip())
         return None
 
@@ -141,13 +141,13 @@ class ConversationImports(QObject):
         except OSError as error:
             if error.errno == errno.EFBIG:
                 self.refused.emit(
-                    f"{path.name} is too large: files of up to {_MAX_BYTES / 1e6:,.0f} MB can be "
+                    f"“{path.name}” is too large: files of up to {_MAX_BYTES / 1e6:,.0f} MB can be "
                     "imported. Export fewer conversations to one file."
                 )
             else:
-                self.refused.emit(f"{path.name} could not be read: {os_cause(error)}.")
+                self.refused.emit(f"“{path.name}” could not be read: {os_cause(error)}.")
         except DamagedFile as error:
-            self.refused.emit(f"{path.name} could not be imported: {error}.")
+            self.refused.emit(f"“{path.name}” could not be imported: {error}.")
         finally:
             reader.close()
 

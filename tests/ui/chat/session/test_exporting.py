@@ -71,7 +71,7 @@ async def test_an_export_that_cannot_be_written_says_why(
     files.refused.connect(refused.append)
     files.export_all_to(tmp_path / "no folder" / "all.json")
     await files.finish()
-    assert refused == ["all.json could not be written: there is no such file or folder."]
+    assert refused == ["“all.json” could not be written: there is no such file or folder."]
 
 
 async def test_an_export_has_what_can_be_read_and_names_the_rest(
@@ -95,7 +95,7 @@ async def test_an_export_has_what_can_be_read_and_names_the_rest(
     assert len(json.loads(path.read_text())["conversations"]) == COUNT - 5
     names = ", ".join(f"“{one.title}”" for one in lost[:3])
     assert refused == [
-        f"{names} and 2 more conversations could not be read. all.json has the others."
+        f"{names} and 2 more conversations could not be read. “all.json” has the others."
     ]
     files.export_to(tmp_path / "one.json", lost[0])
     await files.finish()

@@ -135,7 +135,7 @@ async def test_what_is_too_large_is_named_and_the_other_conversations_come_in(
     before = len(workspace.conversations.every())
     workspace.files.imports.look_into(too_large)
     await workspace.files.finish()
-    assert refused.pop().startswith("large.json is too large: files of up to")
+    assert refused.pop().startswith("“large.json” is too large: files of up to")
     assert len(workspace.conversations.every()) == before
     monkeypatch.setattr(conversation_imports, "_MAX_BYTES", 1 << 30)
     looked: list[FileContents] = []

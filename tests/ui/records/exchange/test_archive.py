@@ -210,7 +210,7 @@ async def test_a_file_that_holds_nothing_is_refused_in_words(
     files.export_to(tmp_path / "no folder" / "c.json", conversations.every()[0])
     await files.finish()
     assert len(said) == 3
-    assert "missing.json could not be read: there is no such file or folder." in said
+    assert "“missing.json” could not be read: there is no such file or folder." in said
     assert len(conversations.every()) == 1
 
 
@@ -261,6 +261,6 @@ async def test_a_file_without_presets_is_refused_in_words(
     await presets.finish()
     assert [line.split(":")[0] for line in said] == [
         "p.json is not a file of presets",
-        "missing.json could not be read",
-        f"{tmp_path.name} could not be written",
+        "“missing.json” could not be read",
+        f"“{tmp_path.name}” could not be written",
     ]

@@ -144,7 +144,7 @@ async def test_everything_comes_back_equal_from_one_archive(
 ) -> None:
     here, there = filled(tmp_path / "a"), Computer(tmp_path / "b")
     await here.export(tmp_path / "all.zip")
-    assert here.said == ["Exported 3 conversations to all.zip."]
+    assert here.said == ["Exported 3 conversations to “all.zip”."]
     parts = zipfile.ZipFile(tmp_path / "all.zip").infolist()
     assert min(one.date_time[0] for one in parts) > 2000, "each part has a date"
     await there.take(tmp_path / "all.zip")

@@ -127,7 +127,7 @@ async def test_failed_export_offers_another_place(window: MainWindow, tmp_path: 
     window.workspace.files.export_to(target, one(window, "Bananas"))
     await window.workspace.files.finish()
     (box,) = window.findChildren(QMessageBox)
-    assert box.text() == "one.json could not be written."
+    assert box.text() == "“one.json” could not be written."
     next(each for each in box.buttons() if each.text() == "Save Elsewhere…").click()
     await eventually(lambda: any(each.isVisible() for each in window.findChildren(QFileDialog)))
     for dialog in window.findChildren(QFileDialog):
