@@ -305,7 +305,7 @@ def disk_shortage(repository: str, cache: Path, missing_bytes: int) -> str:
     if not needed or needed + SPARE_BYTES <= free:
         return ""
     return (
-        f"{repository} needs {format_size(needed)} more, and {folder} has "
+        f"not enough disk space: {repository} needs {format_size(needed)} more, and {folder} has "
         f"{format_size(free)} free; make room, or choose a smaller model"
     )
 

@@ -186,9 +186,16 @@ def look_up_all(hub: Hub, repositories: tuple[str, ...]) -> tuple[HubModel | Non
 
 
 def card(hub: Hub, repository: str) -> str:
-    """Return a model's card as Markdown, without its front matter."""
+    """Return a model's card as Markdown, without its front matter; empty if it has none."""
+    from huggingface_hub.errors import EntryNotFoundError
+
     path = f"/{repository}/resolve/main/README.md"
-    body, _ = hub.get(path, repository=repository)
+    try:
+        body, _ = hub.get(path, repository=repository)
+    except HubFailed as error:
+        if isinstance(error.__cause__, EntryNotFoundError):
+            return ""
+        raise
     return _FRONT_MATTER.sub("", body.decode("utf-8", "replace"))
 
 

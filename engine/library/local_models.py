@@ -88,6 +88,10 @@ class FoundModel:
         return not (self.is_partial or self.problem or self.obstacle)
 
     @property
+    def can_be_fetched_again(self) -> bool:
+        return self.origin is Origin.HUGGING_FACE and "/" in self.name
+
+    @property
     def trouble(self) -> str:
         """Why it cannot be loaded, as a sentence; empty if no reason is known."""
         if not self.problem:

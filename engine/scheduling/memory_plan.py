@@ -132,7 +132,9 @@ class MemoryPlanner:
             names = ", ".join(model.name for model in pinned)
             available += f", of which {names} take {format_size(pinned_bytes)} and are pinned"
             remedy = "unpin one of them"
-        raise ModelLoadFailed(f"{model_name(folder)} {_parts(size)}; {available}: {remedy}")
+        raise ModelLoadFailed(
+            f"not enough memory: {model_name(folder)} {_parts(size)}; {available}: {remedy}"
+        )
 
     def check_alone(self, folder: Path, size: MemoryNeed) -> None:
         """Refuse an only model that certainly does not fit."""
@@ -141,7 +143,7 @@ class MemoryPlanner:
             self.check(folder, size, [])
         elif total and size.weights > total:
             raise ModelLoadFailed(
-                f"{model_name(folder)} {_parts(size)}; this computer has "
+                f"not enough memory: {model_name(folder)} {_parts(size)}; this computer has "
                 f"{format_size(total)}: choose a smaller model, or one of fewer bits"
             )
 

@@ -252,6 +252,7 @@ class ChatPanel(QWidget):
     """Shows the open conversation and sends messages."""
 
     stops_requested = Signal()
+    download_requested = Signal(str)  # repository
 
     def __init__(self, workspace: Workspace) -> None:
         super().__init__()
@@ -263,7 +264,9 @@ class ChatPanel(QWidget):
         self.problem.show_problem(workspace.store.problem)
         workspace.store.on_problem(self.problem.show_problem)
         self.choose_model = push_button("Choose Another…", "Choose another model")
-        self.model_problem = ProblemBar(self.choose_model)
+        self.get_again = push_button("Download Again", "Download the damaged model again")
+        self._model_failure: Problem | None = None
+        self.model_problem = ProblemBar(self.get_again, self.choose_model)
         self.missing_model = MissingModelBar(workspace.model_selection)
         self.column = MessageColumn()
         self.welcome = Welcome(workspace.model_selection, workspace.library)
@@ -420,6 +423,7 @@ class ChatPanel(QWidget):
         workspace.settings_changed.connect(self.column.show_prompt_begin)
         workspace.model_selection.changed.connect(self._refresh)
         workspace.models.changed.connect(self._show_model_problem)
+        self.get_again.clicked.connect(self._get_again)
         workspace.conversations.renamed.connect(self._refresh)
         workspace.answering_changed.connect(self._refresh)
         workspace.stops_edited.connect(self._refresh)
@@ -559,8 +563,17 @@ class ChatPanel(QWidget):
         problem = None
         if model.failure:
             folder = model.path if model.path is not None and model.path.exists() else None
+            is_from_hub = bool(self._workspace.library.damaged_repository())
+            self.get_again.setVisible(is_from_hub)
+            folder = None if is_from_hub else folder
             problem = Problem(model.failure, as_sentence(model.message), folder)
-        self.model_problem.show_problem(problem)
+        if problem != self._model_failure:  # a dismissed one stays dismissed
+            self._model_failure = problem
+            self.model_problem.show_problem(problem)
+
+    def _get_again(self) -> None:
+        self.model_problem.hide()
+        self.download_requested.emit(self._workspace.library.damaged_repository())
 
     def _try(self, suggestion: Suggestion) -> None:
         if suggestion.stop:

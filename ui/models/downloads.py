@@ -11,6 +11,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from engine.library.downloads import HubDownload, disk_shortage, repository_of
 from engine.library.hub import DownloadProgress, HubCancelled, HubFailed
 from engine.values.verdict import UNEXPECTED
+from engine.wording import as_sentence
 from ui.models.model_words import TransferRate
 
 DownloadStage = Literal["running", "cancelled", "failed", "done"]
@@ -120,7 +121,7 @@ class Downloads(QObject):
             why = "" if size_bytes is None else disk_shortage(repository, self._cache, size_bytes)
         except OSError:
             return ""  # the download reports a problem of the folder
-        return f"{why}." if why else ""
+        return as_sentence(why) if why else ""
 
     @property
     def running(self) -> list[Download]:

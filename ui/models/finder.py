@@ -34,7 +34,7 @@ from engine.wording import as_sentence, counted, format_size
 from ui.kit.dates import format_day
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import fit_text, readable_card
+from ui.models.model_words import fit_text, readable_card, short_reason
 from ui.words import THIS_COMPUTER, Tone
 
 FITS: dict[Fit, tuple[str, str, Tone]] = {
@@ -94,7 +94,7 @@ class HubResult:
             return self.purpose[:1].upper() + self.purpose[1:]
         updated = "" if model.updated is None else f"updated {_day(model.updated)}"
         downloads = _downloads(model.downloads) if model.downloads else ""
-        return " · ".join(filter(None, (downloads, updated, "gated" if model.is_gated else "")))
+        return " · ".join(filter(None, (downloads, updated)))
 
 
 def _day(day: date) -> str:
@@ -112,10 +112,13 @@ def _downloads(count: int) -> str:
 def fit_state(result: HubResult, memory: Memory) -> tuple[str, str, Tone]:
     """Return whether a result can be loaded and fits: in words, with an icon and a tone."""
     if result.model.problem:
-        return result.model.problem, "fault", "fault"
+        return short_reason(result.model.problem), "fault", "fault"
     fit = result.model.fit(memory)
     if fit is not None:
-        return FITS[fit]
+        text, icon, tone = FITS[fit]
+        return (f"{text} · gated" if result.model.is_gated else text), icon, tone
+    if result.is_checked and result.model.is_gated:
+        return "Gated: its terms have to be accepted", "warning", "limit"
     return _UNKNOWN_FIT if result.is_checked else _CHECKING
 
 
@@ -392,7 +395,7 @@ class Finder(QObject):
             begun = text[:_MAX_CARD_CHARS]
             if is_cut := begun != text:
                 begun = begun.rpartition("\n")[0] or begun
-            empty = ModelCard(name, "missing", "The card is empty.")
+            empty = ModelCard(name, "missing", "It has no model card.")
             shown = ModelCard(name, "shown", begun, is_cut) if begun.strip() else empty
             self._cards[name] = shown
         self._show_card(shown)

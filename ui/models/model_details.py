@@ -283,8 +283,9 @@ class ModelDetails(QFrame):
         text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."
-        # The problem above the list, or of the download, says already why there is no card.
+        # Another text says already why there is no card.
         is_said = bool(finder.problem) or self.status.property("role") == "fault"
+        is_said = is_said or not self.gated.isHidden()
         show_text(self.card_note, text if is_own and not is_said else "")
 
     # -- links -----------------------------------------------------------------------------

@@ -160,9 +160,8 @@ def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
 
 
 def _remedy(found: FoundModel) -> Action:
-    """Return the action for a damaged model: only the hub has its files again."""
-    is_from_hub = found.origin is Origin.HUGGING_FACE and "/" in found.name
-    return "get_again" if is_from_hub else "show"
+    """Return the action for a damaged model."""
+    return "get_again" if found.can_be_fetched_again else "show"
 
 
 class ModelEntries(QAbstractListModel):

@@ -145,6 +145,13 @@ class ModelLibrary(QObject):
         self.waiting = folders
         self.changed.emit()
 
+    def damaged_repository(self) -> str:
+        """Return the hub's name of the model that could not be loaded because it is damaged."""
+        models = self.models
+        failed = {models.failed_at, models.failed_at and models.failed_at.resolve()}
+        found = (m.found for m in self.local if m.folder in failed and models.is_damaged)
+        return next((one.name for one in found if one.can_be_fetched_again), "")
+
     def is_bundled(self, folder: Path) -> bool:
         bundled = self._model_folders.bundled
         return bundled is not None and folder.resolve() == bundled.resolve()

@@ -356,12 +356,14 @@ class ModelsWindow(OwnWindow):
         download = library.downloads.unfinished(entry.name)
         match self.entries.state(entry).action:
             case "get":
-                if self.details.primary.isEnabled():
+                if problem := self.details.problem.text():
+                    self.question.ask(problem, close="OK")
+                else:
                     self._download(entry)
             case "pause" if download is not None:
                 download.cancel()
             case "resume" | "retry_download" | "get_again":
-                self._start(entry.name)
+                self.start(entry.name)
             case "show" if model is not None:
                 show_in_files(self, model.found.folder)
             case "cancel":
@@ -445,12 +447,13 @@ class ModelsWindow(OwnWindow):
         if result is not None and result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
                 f"{entry.title} may not fit. {fit_sentence(result, memory)}",
-                Command("Get Anyway", partial(self._start, entry.name)),
+                Command("Get Anyway", partial(self.start, entry.name)),
             )
         else:
-            self._start(entry.name)
+            self.start(entry.name)
 
-    def _start(self, repository: str) -> None:
+    def start(self, repository: str) -> None:
+        """Download a model, and load it unless another is chosen meanwhile."""
         self._has_searched_since = False
         self._loading_after.want(repository)
         if problem := self._library.downloads.start(repository):

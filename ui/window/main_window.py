@@ -342,6 +342,7 @@ class MainWindow(WindowParts):
         self.stop_panel.verdict.inspect.clicked.connect(self.others.inspect_answer)
         self.sidebar.downloads.requested.connect(self.others.show_model)
         self.chat.download_problem.show_requested.connect(self.others.show_model)
+        self.chat.download_requested.connect(lambda name: self.others.models.start(name))
         self.sidebar.server.requested.connect(self.others.show_server)
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)

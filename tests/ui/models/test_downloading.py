@@ -216,8 +216,9 @@ async def test_an_incomplete_download_of_an_earlier_day_is_resumed_from_its_card
         )
 
 
+@pytest.mark.parametrize("is_in_chat", [False, True])
 async def test_damaged_model_of_the_hub_is_downloaded_again(
-    theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub
+    theme: Theme, tmp_path: Path, demo_model_path: Path, site: Hub, is_in_chat: bool
 ) -> None:
     folder = tmp_path / "hub" / "models--makers--demo-model" / "snapshots" / COMMIT
     shutil.copytree(demo_model_path, folder, ignore=shutil.ignore_patterns("training"))
@@ -227,7 +228,11 @@ async def test_damaged_model_of_the_hub_is_downloaded_again(
         opened.click(REPOSITORY)
         await eventually(lambda: opened.status(REPOSITORY).action == "get_again")
         assert opened.status(REPOSITORY).text == "The file model.safetensors is damaged."
-        opened.click(REPOSITORY)
+        assert not opened.window.chat.model_problem.show_file.isVisible()
+        if is_in_chat:
+            opened.window.chat.get_again.click()
+        else:
+            opened.click(REPOSITORY)
         await opened.loaded(REPOSITORY)
         assert weights.stat().st_size == (demo_model_path / "model.safetensors").stat().st_size
 

@@ -82,7 +82,11 @@ async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     assert bar.sentence.text() == f"Could not load “{tmp_path.name}”. {works} stays loaded."
     assert "config.json is missing" in bar.detail.text()
     assert bar.show_file.isVisible()
+    assert not window.chat.get_again.isVisible()
     assert model.stage == "ready"
+    bar.hide()
+    model.changed.emit()
+    assert bar.isHidden()
     window.workspace.models.load(demo_model_path)
     await eventually(bar.isHidden)
     await eventually(lambda: model.stage == "ready")
