@@ -66,7 +66,7 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import label, show_text, thin_bar
-from ui.kit.layouts import STRETCH, Item, column, row
+from ui.kit.layouts import STRETCH, Item, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.rows import RowDelegate
 from ui.kit.tasks import start_task, write_file
@@ -224,7 +224,11 @@ class ProbeWindow(OwnWindow):
         self.servers.setProperty("kind", "rows")
         self.servers.setAccessibleName("Servers on this computer")
         self.servers.setItemDelegate(RowDelegate(self.servers))
-        self._local, self._subjects = QWidget(), QWidget()
+        self._local, subjects = QWidget(), QWidget()
+        self._lay_out_start(subjects)
+        inside = column(self._local, subjects, STRETCH, spacing=12)
+        self._start_page = scrolling(inside, "Servers and checks", goes_sideways=False)
+        self._start_page.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         dialects = [(dialect.value, dialect.value) for dialect in DRIVERS]
         self.dialect = Choice("API", [("", "Detect Automatically"), *dialects])
         self.model = QLineEdit()
@@ -271,19 +275,6 @@ class ProbeWindow(OwnWindow):
             field.setAccessibleName(name)
         names = {name: label(name, "muted") for name in fields}
         names["API"].setMinimumWidth(names["Address"].sizeHint().width())
-        heading = label("Running on This Computer", "heading")
-        column(heading, self.servers, spacing=8, margins=(0, 8, 0, 0), on=self._local)
-        self._local.hide()
-        subjects: list[Item] = []
-        for name, checked in _SUBJECTS:
-            subject = label(name)
-            subject.setMinimumWidth(_SUBJECT_PX)
-            subjects.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
-        card = QFrame()
-        card.setObjectName("card")
-        column(*subjects, spacing=8, margins=(16, 12, 16, 12), on=card)
-        heading = label("Checks", "heading")
-        column(heading, card, spacing=8, margins=(0, 8, 0, 0), on=self._subjects)
         column(
             row(names["Address"], 8, (self.url, 1), self.start, self.cancel, spacing=8),
             row(
@@ -296,8 +287,7 @@ class ProbeWindow(OwnWindow):
             row((self.score, 1), self.copy, self.picture, self.save, spacing=8),
             self.bar,
             self.note,
-            self._local,
-            self._subjects,
+            (self._start_page, 1000),
             (self.page, 1000),
             (self.folded, 0, Qt.AlignmentFlag.AlignLeft),
             STRETCH,
@@ -305,6 +295,21 @@ class ProbeWindow(OwnWindow):
             margins=16,
             on=self,
         )
+
+    def _lay_out_start(self, subjects: QWidget) -> None:
+        heading = label("Running on This Computer", "heading")
+        column(heading, self.servers, spacing=8, margins=(0, 8, 0, 0), on=self._local)
+        self._local.hide()
+        lines: list[Item] = []
+        for name, checked in _SUBJECTS:
+            subject = label(name)
+            subject.setMinimumWidth(_SUBJECT_PX)
+            lines.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
+        card = QFrame()
+        card.setObjectName("card")
+        column(*lines, spacing=8, margins=(16, 12, 16, 12), on=card)
+        heading = label("Checks", "heading")
+        column(heading, card, spacing=8, margins=(0, 8, 0, 0), on=subjects)
 
     async def _look_for_servers(self) -> None:
         """Offer the servers that run on this computer; the first one is the usual address."""
@@ -413,8 +418,8 @@ class ProbeWindow(OwnWindow):
             headline = f"Checking… {done} of {total}" if total else "Connecting…"
         show_text(self.score, headline)
         is_start = self.stage in ("idle", "failed")
-        self._local.setVisible(bool(self._found) and is_start)
-        self._subjects.setVisible(is_start)
+        self._local.setVisible(bool(self._found))
+        self._start_page.setVisible(is_start)
         for button in (self.copy, self.picture, self.save):
             button.setVisible(report is not None)
 
