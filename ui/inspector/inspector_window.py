@@ -395,7 +395,7 @@ class InspectorWindow(OwnWindow):
             pane.setMinimumHeight(lines * self.fontMetrics().lineSpacing())
             splitter.addWidget(pane)
             splitter.setStretchFactor(number, 1 + number)
-        splitter.setSizes([900, 1100])
+        splitter.setSizes([780, 1220])
         splitter.setChildrenCollapsible(False)
 
     def _lower(self) -> QWidget:

@@ -70,7 +70,7 @@ def _reused(usage: Usage | None) -> str:
     text = "."
     if usage.cached_tokens:
         source = "on disk" if usage.disk_tokens else "in memory"
-        text = f"; the first {usage.cached_tokens:,} came from the cache {source}."
+        text = f"; the first {usage.cached_tokens:,}, in gray, came from the cache {source}."
     if usage.cache_miss is not None:
         amount = "Nothing more" if usage.cached_tokens else "Nothing"
         text += f" {amount} came from the cache: {_MISSES[usage.cache_miss]}."
@@ -434,7 +434,7 @@ class PromptTab(InspectorTab):
         usage = reading.usage
         count = counted(len(reading.prompt.tokens), "token")
         remarks = (_left_out(reading.shown), _parts_remark(reading))
-        self.note.setText(f"{count}{_reused(usage)}{''.join(remarks)}")
+        self.note.setText(f"{count}, special ones in blue{_reused(usage)}{''.join(remarks)}")
         self.list.show_reading(reading)
         self._write(reading, 0 if usage is None else usage.cached_tokens)
 

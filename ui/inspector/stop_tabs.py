@@ -30,7 +30,7 @@ from ui.inspector.pages import RECORD_ALL, InspectorTab, ReadingPage
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
 from ui.kit.buttons import EmptyState, IconButton, push_button
 from ui.kit.dialogs import choose_target
-from ui.kit.html import BREAK, SPACE, Html, code, colored, joined, paragraph, strong
+from ui.kit.html import BREAK, Html, cell, code, colored, joined, paragraph, strong, table
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.tasks import cancel_tasks, start_task
@@ -251,20 +251,18 @@ class MatcherTab(InspectorTab):
         colors = current_theme().colors
         color = colors.match if report.is_match else colors.text
         reached, rest = report.rule[: len(report.prefix)], report.rule[len(report.prefix) :]
-        head = paragraph(
-            strong(f"Stop {report.number}", style=f"color:{color}"),
-            SPACE,
-            " ",
-            code(
-                colored(visible(reached), colors.match, colors.match_soft),
-                colored(visible(rest), colors.faint),
-            ),
-            SPACE,
-            " ",
-            colored(report.outcome, colors.muted),
-            style="margin:10px 0 2px 0",
+        number = strong(f"Stop {report.number}", style=f"color:{color}")
+        text = code(
+            colored(visible(reached), colors.match, colors.match_soft),
+            colored(visible(rest), colors.faint),
         )
-        return joined(head, *map(self._miss, report.misses))
+        padding = "padding:4px 16px 4px 0"
+        cells = (
+            cell(number, style=padding, width="10%"),
+            cell(text, style=padding, width="25%"),
+            cell(colored(report.outcome, colors.muted), style=padding, width="65%"),
+        )
+        return joined(table([cells], width="100%"), *map(self._miss, report.misses))
 
     def _miss(self, miss: NearMiss) -> Html:
         colors = current_theme().colors

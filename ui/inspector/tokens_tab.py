@@ -58,7 +58,7 @@ class TokenTable(TableModel):
     """Shows the newest tokens of one trace."""
 
     def __init__(self, parent: QObject | None = None) -> None:
-        stops = TableColumn("Stops Reached", 0, self._stops_reached)
+        stops = TableColumn("Stops Reached", 20, self._stops_reached, min_chars=13)
         super().__init__((*COLUMNS, stops), parent)
         self._trace: RunTrace | None = None
         self._filter = ""

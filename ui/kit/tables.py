@@ -32,7 +32,10 @@ NONE = "–"  # in a cell without a value
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column and the text that it shows of a row's object. The last one may have width 0."""
+    """A column and the text that it shows of a row's object.
+
+    The last one may have width 0: it takes the free width, else the widest text does.
+    """
 
     title: str
     width_chars: int
@@ -304,12 +307,12 @@ class TableView(QTableView):
             self.setColumnHidden(column, column not in shown)
         texts = [number for number in shown if not columns[number].is_number]
         # A number in a stretched column would be far from its neighbor: the widest text grows.
-        has_text_last = shown[-1:] == texts[-1:]
+        stretches_last = shown[-1:] == texts[-1:] == [column] and not columns[column].width_chars
         if self._growing >= 0:
             self.setColumnWidth(self._growing, self._least_px[self._growing])
         self._growing = (
             -1
-            if has_text_last and shown[-1:] == [column]
+            if stretches_last
             else max(texts, key=lambda number: columns[number].width_chars, default=-1)
         )
         self.horizontalHeader().setStretchLastSection(self._growing < 0)

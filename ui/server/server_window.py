@@ -277,8 +277,10 @@ class ServerWindow(OwnWindow):
         """Leave out who reaches the server where that would be cut; use a wide window's width."""
         super().resizeEvent(event)
         sides = Qt.Orientation
-        is_wide = self.width() >= _BESIDE_PX
-        self._splitter.setOrientation(sides.Horizontal if is_wide else sides.Vertical)
+        side = sides.Horizontal if self.width() >= _BESIDE_PX else sides.Vertical
+        if side != self._splitter.orientation():
+            self._splitter.setOrientation(side)
+            self._splitter.setSizes([600, 400])
         self._reach.setVisible(self.address.isVisibleTo(self) and self.width() >= _REACH_PX)
 
     async def finish(self) -> None:

@@ -50,7 +50,7 @@ async def test_the_prompt_is_shown_with_its_cached_part(
         run.finished = replace(run.finished, usage=usage)
         inspector.tab(PromptTab)._fill()
         said = inspector.tab(PromptTab).note.text()
-        assert f"the first {usage.cached_tokens} came from the cache {place}." in said
+        assert f"first {usage.cached_tokens}, in gray, came from the cache {place}." in said
     for miss in CacheMiss:
         for cached, amount in ((0, "Nothing"), (3, "Nothing more")):
             usage = replace(run.finished.usage, cached_tokens=cached, cache_miss=miss)
