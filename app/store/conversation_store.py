@@ -236,7 +236,7 @@ class SqliteConversationStore:
             if isinstance(error, sqlite3.Error):
                 _log.error("a document cannot be added", exc_info=error)
                 raise FileRefused(
-                    f"{document.name} could not be added: {describe_error(error)}."
+                    f"“{document.name}” could not be added: {describe_error(error)}."
                 ) from error
             raise
 

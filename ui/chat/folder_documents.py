@@ -4,18 +4,19 @@ import asyncio
 from pathlib import Path
 
 import shiboken6
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QListView, QProgressBar, QPushButton, QWidget
 
 from engine.helper_process import HelperClosed
 from engine.wording import counted
-from ui.kit.buttons import UndoBar
+from ui.kit.buttons import IconBadge, UndoBar
 from ui.kit.dialogs import choose_files
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
 from ui.kit.tasks import cancel_tasks, start_task
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnDialog
 from ui.records.conversations import ConversationFolder
 from ui.records.documents import MAX_FOLDER_CHARS, FileReader
@@ -55,6 +56,18 @@ class FolderDocumentsDialog(OwnDialog):
         self.stop = QPushButton("Stop Reading")
         self.close_button = QPushButton("Close")
         self.close_button.setDefault(True)
+        self.empty, center = QWidget(), Qt.AlignmentFlag.AlignHCenter
+        icon = IconBadge(48)
+        icon.show_icon("report", "quiet")
+        column(
+            STRETCH,
+            (icon, 0, center),
+            (label("No Documents", "title", 1.08), 0, center),
+            (label("Add PDF, Word or text files.", "muted"), 0, center),
+            STRETCH,
+            spacing=8,
+            on=self.empty,
+        )
         column(
             label(
                 "In this folder’s conversations, matching passages are sent with each question.",
@@ -62,16 +75,17 @@ class FolderDocumentsDialog(OwnDialog):
                 is_wrapped=True,
             ),
             (self.list, 1),
+            (self.empty, 1),
             self.state,
             self.progress,
             self.problem,
             self.undo_bar,
             row(self.add, self.remove, self.stop, STRETCH, self.close_button, spacing=8),
             spacing=8,
-            margins=(18, 16, 18, 16),
+            margins=(24, 20, 24, 16),
             on=self,
         )
-        self.resize(520, 400)
+        self.resize(560, 440)
         self.add.clicked.connect(lambda: choose_files(self, "Add Documents", self.add_files))
         self.remove.clicked.connect(self._remove)
         self.stop.clicked.connect(self._stop)
@@ -83,7 +97,7 @@ class FolderDocumentsDialog(OwnDialog):
 
     def add_files(self, paths: list[Path]) -> None:
         """Read files and add them one after the other."""
-        self._show_state("reading…")
+        self._show_state("Reading…")
         self.problem.hide()
         start_task(self, self._add_all(paths), _ADDING)
 
@@ -145,7 +159,9 @@ class FolderDocumentsDialog(OwnDialog):
         chosen = [self._documents[number] for number in sorted(numbers)]
         start_task(self, self._show(chosen, is_shown=False), "remove documents of a folder")
         text = (
-            f"{chosen[0].name} removed" if len(chosen) == 1 else f"{len(chosen)} documents removed"
+            f"“{chosen[0].name}” removed"
+            if len(chosen) == 1
+            else f"{len(chosen)} documents removed"
         )
 
         def undo() -> None:
@@ -170,7 +186,11 @@ class FolderDocumentsDialog(OwnDialog):
             self._show_state(f"{name}: {done:,} of {counted(total, 'page')} read…")
 
     def _show_state(self, state: str) -> None:
-        show_text(self.state, state or ("" if self._documents else "No documents yet."))
+        show_text(self.state, state)
+        is_empty = not self._documents and not state
+        self.list.setVisible(not is_empty)
+        self.empty.setVisible(is_empty)
+        restyle(self.add, "kind", "primary" if is_empty else "")
         for part in (self.progress, self.stop):
             part.setVisible(bool(state))
         if not state:

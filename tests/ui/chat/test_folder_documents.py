@@ -40,6 +40,7 @@ async def test_documents_are_added_searched_and_removed(
     notes = tmp_path / "notes.md"
     notes.write_text("# Notes\n\nThe quinces were sold.\n")
     dialog.add_files([fruit, notes, tmp_path / "missing.pdf"])
+    assert dialog.empty.isHidden()
     assert not dialog.add.isEnabled()
     await eventually(dialog.add.isEnabled)
     assert [row.partition(",")[0] for row in listed(dialog)] == ["fruit.pdf", "notes.md"]
