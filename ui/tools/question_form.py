@@ -63,7 +63,7 @@ class QuestionForm(QWidget):
             self.problem,
             buttons,
             spacing=8,
-            margins=(0, 4, 4, 4),
+            margins=(0, 4, 0, 4),
             on=self,
         )
 

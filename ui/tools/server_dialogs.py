@@ -199,7 +199,7 @@ class ServerForm(_KeptDialog):
         self.headers.show_values(shown.headers)
         self._form = form(
             ("Name", self.name),
-            ("Kind", self.kind),
+            ("Type", self.kind),
             ("Program", self.command),
             ("Arguments", self.args),
             ("Folder", self.cwd),

@@ -212,7 +212,7 @@ class PermissionRow(QWidget):
         column(
             *(self.question, self._answers, self._denial),
             spacing=8,
-            margins=(0, 4, 4, 4),
+            margins=(0, 4, 0, 4),
             on=self,
         )
 
@@ -307,7 +307,7 @@ class _Card(QFrame):
         # Elided where there is no space: a card never makes the chat wider.
         self._status = ElidedLabel("", "muted", 0.92)
         self._head = row(self._badge, self._title, (self._status, 1), spacing=8)
-        self._column = column(self._head, spacing=8, margins=(12, 8, 8, 8), on=self)
+        self._column = column(self._head, spacing=8, margins=(12, 8, 12, 8), on=self)
 
     def _show_status(self, text: str, tone: Tone) -> None:
         self._status.setText(text)
