@@ -67,3 +67,14 @@ def test_buttons_stand_beside_the_last_line(theme: Theme, qapp: QApplication) ->
         wanted = view.text_view.mapTo(view, QPoint(0, middle)).y()
         button = view.edit.mapTo(view, view.edit.rect().center()).y()
         assert abs(button - wanted) <= 2
+
+
+def test_bubble_is_as_wide_as_its_longest_wrapped_line(theme: Theme, qapp: QApplication) -> None:
+    view = QuestionView(ConversationMessage("user", ("n" * 24 + " ") * 6))
+    view.show()
+    view.resize(500, 400)
+    qapp.processEvents()
+    lines = view.text_view.document().begin().layout()
+    assert lines.lineCount() > 2
+    longest = max(lines.lineAt(n).naturalTextWidth() for n in range(lines.lineCount()))
+    assert longest <= view.text_view.width() <= longest + 16 < view.bubble.width() * 0.7

@@ -85,6 +85,7 @@ class ReasonLine(QAbstractButton):
         """Move the link to the end of the reason, or below it."""
         size, line = self.link.sizeHint(), self._last_line
         left = _ICON_PX + _GAP if line.top() else self.reason_px + self._separator_px
+        left -= (size.width() - self._link_px) // 2  # the button's padding
         top = line.top() + (line.height() - size.height()) // 2
         self.link.setGeometry(left, top, *size.toTuple())
 
@@ -113,6 +114,10 @@ class ReasonLine(QAbstractButton):
         """The width of the reason on one line."""
         word = self.fontMetrics().horizontalAdvance(self._word)
         return _ICON_PX + _GAP + word if self._word else 0
+
+    @property
+    def _link_px(self) -> int:
+        return self.link.fontMetrics().horizontalAdvance(self.link.text())
 
     @property
     def _separator_px(self) -> int:
@@ -144,7 +149,8 @@ class ReasonLine(QAbstractButton):
         if not self.link.isHidden():
             if self._word and not line.top():
                 self._draw_text(painter, line, left, _SEPARATOR, colors.faint)
-            left = self.link.geometry().right() + 1
+            link = self.link.geometry()
+            left = link.left() + (link.width() + self._link_px) // 2
         if self._figures and self.row is not None and self.row.are_drawn:
             self._draw_figures(painter, line, left)
         if self.hasFocus():

@@ -146,13 +146,13 @@ class PlainBubble(QWidget):
     def _fit(self) -> None:
         available = self.width() - self._beside.sizeHint().width() - _GAP_PX
         limit = max(100, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
-        widths = [_text_px(self.text_view)]
+        widths = [_text_px(self.text_view, limit)]
         for file in self.files:
             widths.append(file.chip.sizeHint().width())
             if file.picture is not None:
                 widths.append(file.picture.sizeHint().width())
             if file.text_view is not None and file.is_unfolded:
-                widths.append(_text_px(file.text_view))
+                widths.append(_text_px(file.text_view, limit))
         target = min(max(widths) + 2, limit)
         for part in (self.text_view, *self.files):
             part.setFixedWidth(target)
@@ -167,11 +167,15 @@ class PlainBubble(QWidget):
         return QSize(120, super().minimumSizeHint().height())
 
 
-def _text_px(view: FlowText) -> int:
-    """Return the width of the longest line."""
+def _text_px(view: FlowText, limit: int) -> int:
+    """Return the width of the longest line, where lines wrap at a width."""
     metrics = view.fontMetrics()
     lines = view.toPlainText().split("\n")
-    return ceil(max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines))
+    whole = ceil(max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines))
+    if whole <= limit:
+        return whole
+    view.document().setTextWidth(limit)
+    return ceil(view.document().idealWidth())
 
 
 def question_lines(message: ConversationMessage) -> list[str]:
