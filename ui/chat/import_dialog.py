@@ -1,10 +1,17 @@
 """The dialog that chooses which conversations of a file are imported. Main thread."""
 
-from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QRect, QSignalBlocker, Qt, Signal
+from PySide6.QtCore import (
+    QModelIndex,
+    QPersistentModelIndex,
+    QRect,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
-    QDialogButtonBox,
     QListView,
     QProgressBar,
     QStyledItemDelegate,
@@ -14,15 +21,17 @@ from PySide6.QtWidgets import (
 
 from engine.wording import counted
 from ui.chat.session.transfers import Transfers
+from ui.kit.buttons import push_button
 from ui.kit.dates import format_day
 from ui.kit.labels import label
-from ui.kit.layouts import column
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnDialog
 from ui.records.exchange.archive import OURS
 from ui.records.exchange.contents import FileContents, ListedConversation
 
 Index = QModelIndex | QPersistentModelIndex
+_ROW_PX = 32
 _ABOUT = Qt.ItemDataRole.UserRole
 _RIGHT = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
 
@@ -50,7 +59,8 @@ class ImportDialog(OwnDialog):
         super().__init__("Import Conversations", parent)
         self._contents, self._transfers = contents, transfers
         self._is_importing = False
-        self.summary = label(_summary(contents), is_wrapped=True)
+        self.heading = label(_heading(contents), "title", 1.08, is_wrapped=True)
+        self.summary = label(_summary(contents), "muted", is_wrapped=True)
         self.rows = QStandardItemModel(self)
         self.list = QListView()
         self.list.setModel(self.rows)
@@ -76,28 +86,30 @@ class ImportDialog(OwnDialog):
         self.progress.hide()
         transfers.changed.connect(self._show_progress)
         transfers.ended.connect(self._end)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self.accept_button = buttons.addButton("Import", QDialogButtonBox.ButtonRole.AcceptRole)
-        self.accept_button.setProperty("kind", "primary")
-        buttons.accepted.connect(self.accept)
-        buttons.rejected.connect(self.reject)
+        self.cancel_button = push_button("Cancel")
+        self.accept_button = push_button("Import", kind="primary")
+        self.accept_button.setDefault(True)
+        self.accept_button.clicked.connect(self.accept)
+        self.cancel_button.clicked.connect(self.reject)
         self.every.clicked.connect(self._check_all)
         self.copies.toggled.connect(self._fill)
         self.rows.itemChanged.connect(self._refresh)
         notes = (self.damage, self.left_out, self.progress)
-        options = (self.copies, self.folder, *notes, buttons)
         column(
-            self.summary,
+            column(self.heading, self.summary, spacing=4),
             self.every,
             self.list,
-            *options,
-            spacing=10,
-            margins=(18, 16, 18, 16),
+            column(self.copies, self.folder, spacing=8),
+            *notes,
+            STRETCH,
+            row(STRETCH, self.cancel_button, self.accept_button, spacing=8),
+            spacing=12,
+            margins=(24, 20, 24, 16),
             on=self,
         )
-        self.setMinimumWidth(520)
-        self.list.setMinimumHeight(280)
+        self.setMinimumWidth(560)
         self._fill()
+        self.accept_button.setFocus()
 
     def accept(self) -> None:
         """Begin the import; the dialog stays until its end, and Cancel ends it."""
@@ -136,23 +148,25 @@ class ImportDialog(OwnDialog):
             item.setData(about, _ABOUT)
             item.setAccessibleText(f"{conversation.title}, {about}")
             item.setEditable(False)
+            item.setSizeHint(QSize(0, _ROW_PX))
             item.setCheckable(True)
             item.setCheckState(Qt.CheckState.Checked)
             self.rows.appendRow(item)
+        self.list.setFixedHeight(min(max(len(self._listed), 3), 9) * _ROW_PX + 12)
         self._refresh()
 
     def _check_all(self, are_checked: bool) -> None:
         with QSignalBlocker(self.rows):
-            for row in range(self.rows.rowCount()):
+            for number in range(self.rows.rowCount()):
                 state = Qt.CheckState.Checked if are_checked else Qt.CheckState.Unchecked
-                self.rows.item(row).setCheckState(state)
+                self.rows.item(number).setCheckState(state)
         self.list.viewport().update()
         self._refresh()
 
     def checked(self) -> list[ListedConversation]:
         checked = Qt.CheckState.Checked
         pairs = enumerate(self._listed)
-        return [one for row, one in pairs if self.rows.item(row).checkState() is checked]
+        return [one for at, one in pairs if self.rows.item(at).checkState() is checked]
 
     def _refresh(self) -> None:
         count, shown = len(self.checked()), self.rows.rowCount()
@@ -167,22 +181,20 @@ class ImportDialog(OwnDialog):
         self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
 
 
+def _heading(contents: FileContents) -> str:
+    return f"{counted(len(contents.listed), 'Conversation')} from {contents.program}"
+
+
 def _summary(contents: FileContents) -> str:
-    """Return what a file contains, and how much of it is here already."""
-    parts = [f"{contents.path.name} holds {counted(len(contents.listed), 'conversation')}"]
-    parts[0] += f" from {contents.program}"
+    """Return what else a file contains, and how much of it is here already."""
+    parts = [contents.path.name]
     if contents.folders:
-        parts.append(f"in {counted(len(contents.folders), 'folder')}")
+        parts.append(counted(len(contents.folders), "folder"))
     if contents.presets:
-        parts.append(f"with {counted(len(contents.presets), 'preset')}")
+        parts.append(counted(len(contents.presets), "preset"))
     if count := len(contents.traces):
-        link = "and" if contents.presets else "with"
-        parts.append(f"{link} the recorded tokens of {counted(count, 'answer')}")
-    text = " ".join(parts) + "."
-    here = len(contents.here)
-    if here > 1 and here == len(contents.listed):
-        text += " All of them are here already."
-    elif here:
-        is_one = here == 1
-        text += f" {here:,} of them {'is' if is_one else 'are'} here already."
-    return text
+        parts.append(f"recorded tokens of {counted(count, 'answer')}")
+    if here := len(contents.here):
+        new = len(contents.listed) - here
+        parts += [f"{new:,} new, {here:,} already here" if new else "all already here"]
+    return " · ".join(parts)

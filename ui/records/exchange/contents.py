@@ -75,7 +75,7 @@ class FileContents:
         named = "; ".join(self.damaged[:_MAX_NAMED])
         more = len(self.damaged) - _MAX_NAMED
         tail = f"; and {counted(more, 'more part')}" if more > 0 else ""
-        return f"Could not be read: {named}{tail}."
+        return f"Damaged and left out: {named}{tail}."
 
 
 def origin_of(program: str, name: str) -> str:

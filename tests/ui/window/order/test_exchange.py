@@ -66,7 +66,8 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
 
     before = set(NAMES)
     dialog = await look()
-    assert dialog.summary.text() == "conversations.json holds 2 conversations from ChatGPT."
+    assert dialog.heading.text() == "2 Conversations from ChatGPT"
+    assert dialog.summary.text() == "conversations.json"
     assert "conversations[1].mapping: must be an object" in dialog.damage.text()
     assert dialog.left_out.text() == "Left out: 2 pictures."
     assert not dialog.copies.isVisible()
@@ -89,7 +90,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert bar.isVisible()
     assert bar.caption.text() == (
         "Imported 1 conversation from ChatGPT. Left out: 1 picture. "
-        "Could not be read: conversations[1].mapping: must be an object."
+        "Damaged and left out: conversations[1].mapping: must be an object."
     )
     assert not bar.cancel.isVisible()
     assert [button.text() for button in bar.buttons] == ["Undo", "Show"]
@@ -97,7 +98,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert set(listed(window)) == before
     window.workspace.conversations.undo_last()
     again = await look()
-    assert "1 of them is here already." in again.summary.text()
+    assert again.summary.text() == "conversations.json · 1 new, 1 already here"
     assert again.rows.rowCount() == 1
     again.copies.setChecked(True)
     assert again.rows.rowCount() == 2
@@ -107,7 +108,7 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
     last = await look()
     assert not last.accept_button.isEnabled()
-    assert last.summary.text().endswith("All of them are here already.")
+    assert last.summary.text() == "conversations.json · all already here"
     assert last.list.isHidden()
     last.copies.setChecked(True)
     assert not last.list.isHidden()
