@@ -7,8 +7,7 @@ from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer
 from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QScrollBar, QTextEdit, QWidget
 
-from ui.kit.colors import Colors
-from ui.kit.markdown.style import Decoration
+from ui.kit.markdown.style import Decoration, MarkdownStyle
 
 _BAR_PX = 10
 _ABOVE_BAR_PX = 2
@@ -57,13 +56,15 @@ class _Wide:
     bar: PartBar
     base_x: float = 0.0
 
-    def paint_fades(self, painter: QPainter, ground: str) -> None:
-        """Let the content fade at the edges that cut it."""
+    def paint_fades(self, painter: QPainter, style: MarkdownStyle) -> None:
+        """Let the content fade at the edges that cut it; the head and frame of code stay."""
+        is_code = self.decoration.kind == "code"
+        ground = style.colors.code if is_code else style.colors.canvas
         clear, opaque = QColor(ground), QColor(ground)
         clear.setAlpha(0)
         left, right = self.area.left(), self.area.right() + 1
-        is_card = self.decoration.kind == "code"  # its frame stays
-        top, bottom = self.area.top() + 2 * is_card, self.area.bottom() + 1 - 3 * is_card
+        top = self.area.top() + style.code_head_px * is_code
+        bottom = self.area.bottom() + 1 - 3 * is_code
         before_px, after_px = self.bar.value(), self.bar.maximum() - self.bar.value()
         for hidden_px, edge, inner in (
             (before_px, left, left + _FADE_PX),
@@ -111,10 +112,9 @@ class WideParts:
             if part.start in wide:
                 self._show_bar(part, area, width)
 
-    def paint_fades(self, painter: QPainter, colors: Colors) -> None:
+    def paint_fades(self, painter: QPainter, style: MarkdownStyle) -> None:
         for wide in self._wide.values():
-            is_code = wide.decoration.kind == "code"
-            wide.paint_fades(painter, colors.code if is_code else colors.canvas)
+            wide.paint_fades(painter, style)
 
     def point_at(self, y: float) -> None:
         """Draw the scroll bar of the part at a height; none for a negative one."""

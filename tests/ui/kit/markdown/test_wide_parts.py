@@ -125,7 +125,7 @@ def test_cut_edge_fades_until_the_end(theme: Theme, qapp: QApplication, text: st
         drawn.clear()
         image = QImage(1, 1, QImage.Format.Format_RGB32)
         painter = Recorder(image)
-        view._sideways.paint_fades(painter, theme.colors)
+        view._sideways.paint_fades(painter, view._style)
         painter.end()
         return [is_visible for _, is_visible in sorted(drawn)]
 
@@ -134,6 +134,16 @@ def test_cut_edge_fades_until_the_end(theme: Theme, qapp: QApplication, text: st
     assert fades() == [True, True]
     bar.setValue(bar.maximum())
     assert fades() == [True, False]
+
+
+def test_fade_leaves_head_of_code(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"```python\n{LONG}\n```\n")
+    (bar,) = sideways_bars(view)
+    head = view.area(view.decorations[-1]).toRect()
+    head.setHeight(round(view._style.code_head_px))
+    before = view.grab(head).toImage()
+    bar.setValue(bar.maximum())
+    assert view.grab(head).toImage() == before
 
 
 def test_bar_is_drawn_while_its_part_is_used(theme: Theme, qapp: QApplication) -> None:
