@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QFrame, QStackedWidget, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QSizePolicy, QStackedWidget, QWidget
 
 from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
@@ -387,6 +387,9 @@ class ChatPanel(QWidget):
 
     def _lay_out(self) -> None:
         middle = self._middle = QWidget()
+        # In a low window the parts around it give way: Send would be cut.
+        for part in (self.messages, self.welcome.below):
+            part.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
         column(
             row(STRETCH, (self.handling.undo_bar, 10_000), STRETCH),
             self.queue,

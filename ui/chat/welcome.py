@@ -11,7 +11,7 @@ from engine.wording import quoted
 from ui.chat.first_model import FirstModel
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconBadge, push_button
-from ui.kit.labels import ElidedLabel, clear_layout, label, show_text
+from ui.kit.labels import ElidedLabel, clear_layout, label
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.theme import current_theme
 from ui.models.model_library import ModelLibrary
@@ -63,7 +63,7 @@ class Welcome(QWidget):
         self._model = model
         self._library = library
         center = Qt.AlignmentFlag.AlignHCenter
-        title = label("What can I help with?", "title", 1.75)
+        title = self._title = label("What can I help with?", "title", 1.75)
         title.setAlignment(center)
         self._state = label("", "muted", is_wrapped=True)
         self._state.setAlignment(center)
@@ -93,6 +93,20 @@ class Welcome(QWidget):
         model.changed.connect(self.refresh)
         library.changed.connect(self.refresh)
         self.refresh()
+
+    def hasHeightForWidth(self) -> bool:
+        """Give way in a low window, where Qt would cut the composer instead."""
+        return False
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit_state()
+
+    def _fit_state(self) -> None:
+        """Show the heading alone in a low window, or nothing: no half line."""
+        lines = self.height() / self._title.sizeHint().height()
+        self._title.setVisible(lines >= 2)
+        self._state.setVisible(lines >= 3 and bool(self._state.text()))
 
     async def finish(self) -> None:
         await self.first.finish()
@@ -124,7 +138,8 @@ class Welcome(QWidget):
         if is_demo:
             ability = "can count, spell and explain stop sequences"
         text = f"{model.title} {ability}." if model.can_answer else ""
-        show_text(self._state, text)
+        self._state.setText(text)
+        self._fit_state()
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS)
         is_first = self.first.is_recommended and is_demo
         self.first.setVisible(is_first)

@@ -112,8 +112,7 @@ class FileReader:
             text, assumed = decoded(read_bounded(self._path, self._max_bytes))
         except ValueError:
             raise self._refused(
-                "is not a text file in a known encoding. Text in UTF-8 (.txt, .md, .csv, source "
-                "code), pictures, PDF and Word files can be attached"
+                "can’t be attached: only text in a known encoding, pictures, PDF and Word files can"
             ) from None
         if not text.strip():
             raise self._refused("is empty")

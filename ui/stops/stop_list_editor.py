@@ -555,7 +555,7 @@ class StopListEditor(QWidget):
         row((text, 1), self.apply_now, margins=(10, 6, 6, 6), on=self.apply_bar)
         card = QFrame()
         card.setObjectName("stop_card")
-        options = row(self.with_escapes, self.more, spacing=2)
+        options = row(4, self.with_escapes, self.more, spacing=2)
         field = row(self.add, (self.input, 1), options, spacing=0, margins=(5, 3, 5, 3))
         column(self.table, self._rule, field, spacing=0, margins=1, on=card)
         column(

@@ -148,7 +148,7 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
         paste(window)
         await eventually(notice.isVisible)
         assert notice.caption.text().startswith(
-            "scripted reads text only. It gets a note in place of the picture. Models such as"
+            "scripted reads text only. It gets a note instead. Qwen3-VL"
         )
         assert not notice.use.isVisible()
         found = FoundModel("Qwen3-VL", Path("/models/vl"), Origin.FOLDER, can_see=True)

@@ -17,6 +17,7 @@ from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.chat.welcome import DEMO_SUGGESTIONS, SUGGESTIONS
 from ui.kit.theme import Theme
+from ui.records.attachments import Attachment
 from ui.window.main_window import MainWindow
 from ui.words import THIS_COMPUTER, display_name
 
@@ -139,3 +140,20 @@ async def test_failed_first_load_names_its_cause_once(window: MainWindow, tmp_pa
     shown = [one.text() for one in window.findChildren(QLabel) if one.isVisible()]
     assert len([text for text in shown if "config.json is missing" in text]) == 1
     assert window.chat.choose_model.isVisible()
+
+
+async def test_low_window_cuts_the_greeting_and_not_the_composer(window: MainWindow) -> None:
+    chat, composer = window.chat, window.chat.composer
+    window.start(CLONED_DEMO_MODEL)
+    for number in range(6):
+        composer.attachments.add(Attachment(f"a long name of a file {number}.txt", "Notes"))
+    window.resize(640, 380)
+
+    def is_whole() -> bool:
+        hint = composer.layout()
+        assert hint is not None
+        return composer.height() >= hint.heightForWidth(composer.width()) > 120
+
+    await eventually(is_whole)
+    bottom = composer.mapTo(chat, QPoint(0, composer.height())).y()
+    assert bottom <= chat.height()

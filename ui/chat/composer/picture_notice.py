@@ -10,7 +10,7 @@ from ui.kit.buttons import push_button
 from ui.kit.labels import label
 from ui.kit.layouts import column
 from ui.records.attachments import Attachment
-from ui.words import THIS_COMPUTER, display_name
+from ui.words import display_name
 
 
 class PictureNotice(QFrame):
@@ -69,12 +69,10 @@ class PictureNotice(QFrame):
         cause = f": {model.vision_problem}" if model.vision_problem else ""
         sentences = [
             f"{display_name(model.id)} reads text only{cause}.",
-            f"It gets a note in place of {what}.",
+            "It gets a note instead.",
         ]
         if self._offered is None and not model.vision_problem:
-            sentences.append(
-                f"Models such as Qwen3-VL and Gemma 3 see; none is on {THIS_COMPUTER}."
-            )
+            sentences.append("Qwen3-VL and Gemma 3 see pictures.")
         self.caption.setText(" ".join(sentences))
         self.use.setVisible(self._offered is not None)
         if self._offered is not None:
