@@ -145,6 +145,9 @@ class Downloads(QObject):
     def is_running(self, repository: str) -> bool:
         return any(item.repository == repository for item in self.running)
 
+    def is_done(self, repository: str) -> bool:
+        return any(one.repository == repository and one.stage == "done" for one in self.items)
+
     def forget_all(self, repository: str) -> None:
         for item in [item for item in self.items if item.repository == repository]:
             self.forget(item)

@@ -92,7 +92,7 @@ class HubResult:
         model = self.model
         if self.purpose:
             return self.purpose[:1].upper() + self.purpose[1:]
-        updated = "" if model.updated is None else f"updated {_day(model.updated)}"
+        updated = "" if model.updated is None else _day(model.updated)
         downloads = _downloads(model.downloads) if model.downloads else ""
         return " · ".join(filter(None, (downloads, updated)))
 

@@ -66,6 +66,8 @@ class Entry:
 
     @property
     def title(self) -> str:
+        if self.folder is not None and self.folder.is_relative_to(Path.home()):
+            return str(Path("~") / self.folder.relative_to(Path.home()))
         is_model = self.folder is None and self.note is None
         return display_name(self.name) if is_model else self.name
 
@@ -109,7 +111,9 @@ def state_of(entry: Entry, library: ModelLibrary) -> EntryState:
         return EntryState("resume", paused_text(progress), "limit", done, download.message)
     if entry.local is not None:
         return _local_state(entry.local, library)
-    if entry.hub is None:  # a download has ended, and the model is not listed yet
+    if library.downloads.is_done(entry.name) and library.is_looking:  # it is listed soon
+        return EntryState("", "Downloaded", "busy", 100)
+    if entry.hub is None:
         return EntryState("", "")
     model = entry.hub.model
     owner, _, _ = model.name.rpartition("/")
@@ -308,7 +312,7 @@ class ModelEntries(QAbstractListModel):
         if entry.local is not None:
             is_tight = entry.local.fit is not Fit.FITS and state.action == "load"
             return FITS[entry.local.fit] if is_tight else None
-        is_offered = entry.hub is not None and state.action in ("get", "")
+        is_offered = state.action in ("get", "") and state.percent is None
         if entry.hub is None or not is_offered:
             return None
         return fit_state(entry.hub, self._finder.memory)

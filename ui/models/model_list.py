@@ -49,7 +49,7 @@ class _EntryDelegate(RowDelegate):
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         state = index.data(STATE)
         if not isinstance(state, EntryState):
-            option.rect.adjust(0, 8, -6, 0)
+            option.rect.adjust(0, 8, 2, 0)
             super().paint(painter, option, index)
             return
         colors, row = current_theme().colors, QRect(option.rect)
@@ -144,7 +144,7 @@ class ModelList(QListView):
     def keyPressEvent(self, event: QKeyEvent) -> None:
         entry = self.current
         if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and entry is not None:
-            self.action_requested.emit(entry)
+            self._run(entry)
             event.accept()
             return
         super().keyPressEvent(event)
@@ -175,8 +175,11 @@ class ModelList(QListView):
         pressed, self._pressed = self._pressed, None
         entry = self._button_at(event.position().toPoint())
         # The rows may have changed since the button was pressed.
-        if entry is None or pressed is None or entry.key != pressed.key:
-            return
+        if entry is not None and pressed is not None and entry.key == pressed.key:
+            self._run(entry)
+
+    def _run(self, entry: Entry) -> None:
+        """Run the action of the current row, or show its menu where the button is one."""
         if self.entries.state(entry).action == "loaded":
             corner = button_area(self.visualRect(self.currentIndex())).bottomLeft()
             self.menu_requested.emit(entry, self.viewport().mapToGlobal(corner))

@@ -170,7 +170,7 @@ def loading_text(progress: LoadProgress | None, loading_s: float, waits_for: int
     """Return the present step of loading, with its progress."""
     if progress is None:
         answers = "an answer" if waits_for == 1 else counted(waits_for, "answer")
-        return f"Waiting for {answers} to end" if waits_for else "Starting"
+        return f"Waiting for {answers} to end" if waits_for else "Starting…"
     text = _PHASES[progress.phase]
     if progress.phase == "weights" and progress.total_bytes:
         text += f", {transferred(progress.done_bytes, progress.total_bytes)}"

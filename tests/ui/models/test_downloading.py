@@ -52,14 +52,15 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     site.piece_s = 0.02  # long enough for a rate to be shown
     workspace = opened.window.workspace
     workspace.change_settings(workspace.current.conversation.settings)
-    details = opened.models.details
+    details, library = opened.models.details, opened.window.model_library
     seen: list[str] = []
-    opened.window.model_library.downloads.progressed.connect(
-        lambda: seen.append(opened.status(REPOSITORY).text)
-    )
+    library.downloads.progressed.connect(lambda: seen.append(opened.status(REPOSITORY).text))
     one = await begin(opened)
+    after: set[str] = set()
+    library.changed.connect(lambda: after.add(opened.status(REPOSITORY).action))
     await opened.loaded(REPOSITORY)
     assert one.stage == "done"
+    assert "get" not in after
     assert any("/s" in words and "left" in words for words in seen), seen
     welcome = opened.window.chat.welcome
     await eventually(lambda: welcome.isVisible())

@@ -27,6 +27,12 @@ async def test_a_model_is_loaded_from_the_list_and_shown_as_loaded(opened: Opene
     await opened.loaded("demo-model")
     assert opened.status("demo-model").action == "loaded"
     assert "of weights" in opened.status("demo-model").text
+    opened.pick("demo-model")
+    menus: list[object] = []
+    opened.models.list.menu_requested.connect(lambda *shown: menus.append(shown))
+    QTest.keyClick(opened.models.list, Qt.Key.Key_Return)
+    assert len(menus) == 1
+    QTest.keyClick(QApplication.activePopupWidget(), Qt.Key.Key_Escape)
     opened.window.model_library.mark_waiting(frozenset({opened.demo.resolve()}))
     assert "approval" in opened.status("demo-model").text
     opened.pick("demo-model").unload.click()

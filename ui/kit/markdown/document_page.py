@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import (
+    QColor,
     QImage,
     QTextBlock,
     QTextBlockFormat,
@@ -9,9 +10,12 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextFormat,
+    QTextFrameFormat,
     QTextTable,
 )
 from PySide6.QtWidgets import QTextBrowser
+
+from ui.kit.theme import current_theme
 
 _PICTURE = "\ufffc"
 
@@ -54,12 +58,16 @@ class DocumentPage(QTextBrowser):
                 cursor = QTextCursor(block)
                 cursor.select(QTextCursor.SelectionType.BlockUnderCursor)
                 cursor.mergeCharFormat(small)
+                if block.position():
+                    cursor.mergeBlockFormat(below)
             self._shrink_code(block)
             block, was_code, was_picture = block.next(), is_code, is_picture
         for frame in self.document().rootFrame().childFrames():
             if isinstance(frame, QTextTable):
                 lines = frame.format()
                 lines.setBorderCollapse(True)
+                lines.setBorderStyle(QTextFrameFormat.BorderStyle.BorderStyle_Solid)
+                lines.setBorderBrush(QColor(current_theme().colors.strong_line))
                 lines.setCellPadding(4)
                 frame.setFormat(lines)
 
