@@ -370,6 +370,8 @@ class InspectorWindow(OwnWindow):
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
         self._show_run(self.inspector.shown)
+        if not event.spontaneous() and self.tape.isVisible():
+            self.tape.setFocus()  # the arrow keys choose a token
 
     # -- building --------------------------------------------------------------------------
 
@@ -395,7 +397,7 @@ class InspectorWindow(OwnWindow):
             pane.setMinimumHeight(lines * self.fontMetrics().lineSpacing())
             splitter.addWidget(pane)
             splitter.setStretchFactor(number, 1 + number)
-        splitter.setSizes([780, 1220])
+        splitter.setSizes([900, 1100])
         splitter.setChildrenCollapsible(False)
 
     def _lower(self) -> QWidget:

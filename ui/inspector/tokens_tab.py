@@ -46,7 +46,7 @@ COLUMNS = (
     TableColumn("Origin", 20, lambda token: ORIGIN_NAMES[token.origin], min_chars=14),
     TableColumn("Time", 9, lambda token: seconds(token.time_s), is_number=True),
     TableColumn("Probability", 12, _probability, is_number=True),
-    TableColumn("Rank", 5, _rank, is_number=True),
+    TableColumn("Rank", 5, _rank, is_number=True, is_optional=True),
     TableColumn(
         "Released", 9, lambda token: str(token.released or ""), is_number=True, is_optional=True
     ),

@@ -430,7 +430,7 @@ class RequestLogPanel(QWidget):
             text = f"{shown:,} of {text}"
         if self._log.is_paused:
             text += " · Paused (requests are still answered)"
-        self._status.setText(text)
+        self._status.setText(text if kept or self._log.is_paused else "")
         self.export.setEnabled(bool(shown))
         self.clear.setEnabled(bool(kept))
         self._offer_dialects()
