@@ -401,8 +401,11 @@ async def open_store(path: Path) -> SqliteConversationStore:
         raise CommandError(f"conversations cannot be kept: {error}") from error
     except (sqlite3.Error, OSError) as error:
         _log.error("%s cannot be used", path, exc_info=error)
-        detail = f"{path} cannot be used: {describe_error(error)}. New text is kept only until you "
-        problem = Problem(_UNSAVED, f"{detail}close the window.", path.parent)
+        detail = (
+            f"{path} cannot be used: {describe_error(error)}. Earlier conversations in it are "
+            "unchanged. Repair this and start Fullstop again; new text is kept only until then."
+        )
+        problem = Problem(_UNSAVED, detail, path.parent)
         store = SqliteConversationStore(None, problem)
         await store.open()
     return store

@@ -13,6 +13,7 @@ The application closes the engine itself, after ``finish``.
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -348,8 +349,13 @@ class MainWindow(WindowParts):
         self.theme.columns_chosen.connect(self._save_columns)
 
     def _show_unsaved(self, reason: str) -> None:
+        problem = self.workspace.store.problem
         later = "They are saved with the next change, or when the window closes."
-        self.chat.problem.show_problem(Problem(reason, later))
+        if problem is None:
+            problem = Problem(reason, later)
+        else:  # unsaved conversations come first
+            problem = replace(problem, detail=f"{problem.detail} {reason}")
+        self.chat.problem.show_problem(problem)
 
     def _apply_preferences(self) -> None:
         now, theme = self.preferences.now, self.theme

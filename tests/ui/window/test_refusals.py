@@ -13,6 +13,7 @@ from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
 from ui.records.attachments import Attachment
 from ui.records.runs import RunState
+from ui.records.store import Problem
 from ui.window.main_window import MainWindow
 
 # More than the demo model's context of 32,768 tokens holds.
@@ -99,3 +100,14 @@ async def test_settings_that_cannot_be_saved_are_reported_in_the_window(
     window.preferences.keeping_failed.emit("Your settings could not be saved: disk full.")
     assert window.chat.problem.isVisible()
     assert "disk full" in window.chat.problem.sentence.text()
+
+
+async def test_unsaved_settings_do_not_hide_unsaved_conversations(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unsaved = Problem("Your conversations are not being saved.", "The disk is full.")
+    monkeypatch.setattr(type(window.workspace.store), "problem", property(lambda _: unsaved))
+    window.preferences.keeping_failed.emit("Your settings could not be saved: disk full.")
+    bar = window.chat.problem
+    assert bar.sentence.text() == "Your conversations are not being saved."
+    assert bar.detail.text() == "The disk is full. Your settings could not be saved: disk full."
