@@ -1,5 +1,7 @@
 """The movement of the columns beside the chat. Main thread."""
 
+from collections.abc import Sequence
+
 from PySide6.QtCore import QCoreApplication, QEasingCurve, QEvent, QPoint, QRect, QVariantAnimation
 from PySide6.QtWidgets import QLabel, QMainWindow, QWidget
 
@@ -13,9 +15,9 @@ class ColumnMotion(QVariantAnimation):
     The area is laid out anew in each frame; the window's own layout waits for the end.
     """
 
-    def __init__(self, window: QMainWindow, area: QWidget) -> None:
+    def __init__(self, window: QMainWindow, area: QWidget, columns: Sequence[QWidget]) -> None:
         super().__init__(window)
-        self._window, self._area = window, area
+        self._window, self._area, self._columns = window, area, columns
         self._noted: dict[QWidget, QLabel | None] = {}  # a picture of each visible column
         # A column or its picture, where it ends or began, and whether it appears.
         self._moving: list[tuple[QWidget, QRect, bool]] = []
@@ -27,36 +29,31 @@ class ColumnMotion(QVariantAnimation):
         self.valueChanged.connect(self._place)
         self.finished.connect(self._lay_out)
 
-    def note(self, column: QWidget) -> None:
-        """Note how a column looks before it is shown or hidden; end an earlier movement."""
+    def note(self) -> None:
+        """Note how the columns look before some are shown or hidden; end an earlier movement."""
         self.finish()
-        self._noted[column] = None
-        if column.isVisible() and current_theme().has_motion:
-            picture = self._noted[column] = QLabel(self._window)
-            picture.setObjectName("passing_column")
-            picture.setPixmap(column.grab())
-            picture.setGeometry(self._place_of(column))
+        self._noted = {column: self._picture_of(column) for column in self._columns}
 
-    def begin(self, column: QWidget) -> None:
-        """Move a column that was shown or hidden since it was noted."""
-        picture, appears = self._noted.pop(column, None), column.isVisible()
-        has_changed = appears is (picture is None)
-        can_move = self._window.isVisible() and not column.isWindow()
-        if not (has_changed and can_move and current_theme().has_motion):
-            if picture is not None:
+    def begin(self) -> None:
+        """Move the columns that were shown or hidden since they were noted."""
+        noted, self._noted = self._noted, {}
+        moving: list[tuple[QWidget, bool]] = []
+        for column, picture in noted.items():
+            appears = column.isVisible()
+            if appears is (picture is None) and self._can_move(column):
+                moving.append((picture or column, appears))
+            elif picture is not None:
                 picture.deleteLater()
+        if not moving:
             return
-        self.stop()
-        moving, self._moving = self._moving, []
         self._lay_out()
-        moved = picture or column
-        self._moving = [*moving, (moved, self._place_of(moved), appears)]
+        self._moving = [(moved, self._place_of(moved), appears) for moved, appears in moving]
         self._final = self._area.geometry()
         layout = self._window.layout()
         assert layout is not None
         layout.setEnabled(False)
-        if picture is not None:
-            picture.show()
+        for moved, _, _ in self._moving:
+            moved.show()
         self.start()
         self._place(1.0)  # Qt emits no value that is the same as after the last movement
 
@@ -64,7 +61,20 @@ class ColumnMotion(QVariantAnimation):
         """End a movement at once."""
         if self.state() is not QVariantAnimation.State.Stopped:
             self.stop()
+            self._place(0.0)
             self._lay_out()
+
+    def _can_move(self, column: QWidget) -> bool:
+        return current_theme().has_motion and self._window.isVisible() and not column.isWindow()
+
+    def _picture_of(self, column: QWidget) -> QLabel | None:
+        if not (column.isVisible() and self._can_move(column)):
+            return None
+        picture = QLabel(self._window)
+        picture.setObjectName("passing_column")
+        picture.setPixmap(column.grab())
+        picture.setGeometry(self._place_of(column))
+        return picture
 
     def _place_of(self, column: QWidget) -> QRect:
         return QRect(column.mapTo(self._window, QPoint()), column.size())
@@ -94,6 +104,7 @@ class ColumnMotion(QVariantAnimation):
         layout = self._window.layout()
         assert layout is not None
         layout.setEnabled(True)
-        layout.invalidate()
-        layout.activate()
+        # The area first: the least width of its visible parts counts in the window's layout.
         QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+        layout.update()
+        layout.activate()

@@ -148,7 +148,6 @@ class MainWindow(WindowParts):
         # holds. And before the right pane: what the window shows last has precedence.
         self._splitter = _Columns()
         self.setCentralWidget(self._splitter)
-        self._motion = ColumnMotion(self, self._splitter)
         self.files = FileDialogs(self.workspace, self)
         self.sidebar = Sidebar(self.workspace, self.files, self.local_server)
         self.chat = ChatPanel(self.workspace)
@@ -160,6 +159,7 @@ class MainWindow(WindowParts):
             ("Tools", tools_page, tools_page.focus),
         ]
         self.pane = RightPane(pages, self)
+        self._motion = ColumnMotion(self, self._splitter, (self.sidebar, self.pane))
         self.choosing_model = ChoosingModel(self)
         self.comparing = ComparingAnswers(self)
         self._lay_out()
@@ -334,9 +334,9 @@ class MainWindow(WindowParts):
         for column in (self.sidebar, self.pane):
             column.opened.connect(partial(self._fit_columns, column))
             column.closed.connect(partial(self._close_column, column))
-            column.changing.connect(partial(self._motion.note, column))
-            column.opened.connect(partial(self._motion.begin, column))
-            column.closed.connect(partial(self._motion.begin, column))
+            column.changing.connect(self._note_columns)
+            column.opened.connect(self._move_columns)
+            column.closed.connect(self._move_columns)
         chips = (self.chat.composer.stops, self.chat.composer.settings, self.chat.composer.tools)
         for chip, (_, page, _) in zip(chips, self.pane.pages, strict=True):
             chip.clicked.connect(partial(self.pane.toggle, page))
@@ -401,6 +401,14 @@ class MainWindow(WindowParts):
         if not self._is_fitting:
             self._without_room.discard(column)
             self._fit_columns()
+
+    def _note_columns(self) -> None:
+        if not self._is_fitting:  # else they were noted before the first change
+            self._motion.note()
+
+    def _move_columns(self) -> None:
+        if not self._is_fitting:
+            self._motion.begin()
 
     def _leave_pane(self) -> None:
         self.activateWindow()

@@ -198,3 +198,23 @@ async def test_composer_is_as_wide_as_narrow_column(window: MainWindow) -> None:
         window.resize(width, 700)
         await eventually(lambda: window.chat.composer.width() == window.chat.width() - 52)
         assert window.chat.composer.mapTo(window.chat, QPoint()).x() == 26
+
+
+async def test_two_columns_that_change_places_move_together(window: MainWindow) -> None:
+    window.resize(740, 700)
+    motion, chat = window._motion, window.chat
+    await eventually(lambda: window.sidebar.isVisible() and chat.width() == 740 - 241)
+
+    def place() -> tuple[int, int]:
+        return chat.mapTo(window, QPoint()).x(), chat.width()
+
+    for change, end in (
+        (lambda: window.pane.open(window.stop_panel), (0, 740 - 321)),
+        (window.sidebar.toggle, (241, 499)),
+    ):
+        before = place()
+        change()
+        assert place() == before, "the movement begins where the chat was"
+        await eventually(lambda: motion.state() is motion.State.Stopped)
+        assert place() == end
+    assert columns(window) == [True, False]
