@@ -147,6 +147,7 @@ async def test_address_of_own_server_with_key_is_offered(
     engine: Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(detection, "_LOCAL_PORTS", {})
+    monkeypatch.setattr("app.inspector.shown_apis.DEFAULT_PORT", 9)
     closed = "http://127.0.0.1:9"  # a server that lists nothing without its key
     found = await inspector_tools(engine, lambda: closed).local_servers()
     assert found["Fullstop"] == LocalServer(closed)
@@ -175,6 +176,7 @@ async def test_running_servers_are_offered_as_addresses(
 ) -> None:
     ports = {"Ollama": urlsplit(address).port, "vLLM": 9}
     monkeypatch.setattr(detection, "_LOCAL_PORTS", ports)
+    monkeypatch.setattr("app.inspector.shown_apis.DEFAULT_PORT", 9)
     tools = inspector_tools(engine, lambda: address)
     found = await tools.local_servers()
     assert found == {"Fullstop": LocalServer(address, found["Fullstop"].models)}

@@ -137,6 +137,7 @@ async def open_form(window: MainWindow, _: Path) -> None:
     window.others.show_tool_servers()
     servers = window.others.tool_servers
     await settled()
+    servers.list.setCurrentRow(0)
     servers.detail.edit.setFocus()
     servers.detail.edit.click()
 
