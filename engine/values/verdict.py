@@ -477,7 +477,7 @@ def _kept(stop: StopInfo, context: AnswerContext) -> str:
     value = stop.value if isinstance(stop.value, str) else stop.token_text or ""
     is_in_text = not stop.dropped.startswith(value)  # because the stop was to stay
     kept = stop.text_offset + (len(value) if is_in_text else 0)
-    cut = f"; {counted(len(stop.dropped), 'character')} cut off" if stop.dropped else ""
+    cut = f"; {len(stop.dropped):,} cut off" if stop.dropped else ""
     return f"The {_part(stop, context)} keeps {counted(kept, 'character')}{cut}."
 
 

@@ -292,7 +292,8 @@ class RequestLogPanel(QWidget):
         self._example.setObjectName("card")
         top = Qt.AlignmentFlag.AlignTop
         row(self.command, (copy, 0, top), spacing=8, margins=(16, 12, 8, 12), on=self._example)
-        self.empty = EmptyState(self._example, self.start)
+        self.show_all = push_button("Clear Filters")
+        self.empty = EmptyState(self._example, self.start, self.show_all)
         self._advice, self._is_off = "", False
         self._status = label("", "faint", 0.92)
         self._lay_out()
@@ -324,6 +325,7 @@ class RequestLogPanel(QWidget):
         )
 
     def _connect_signals(self) -> None:
+        self.show_all.clicked.connect(self._clear_filters)
         self.search.textChanged.connect(self._filter)
         self.dialects.currentIndexChanged.connect(self._filter)
         self.errors_only.toggled.connect(self._filter)
@@ -349,6 +351,11 @@ class RequestLogPanel(QWidget):
             self.dialects.currentData() or "",
             self.errors_only.isChecked(),
         )
+
+    def _clear_filters(self) -> None:
+        self.search.clear()
+        self.dialects.setCurrentIndex(0)
+        self.errors_only.setChecked(False)
 
     def _choose(self, current: Index) -> None:
         if self.table.is_refreshing or not current.isValid():
@@ -425,6 +432,7 @@ class RequestLogPanel(QWidget):
             self.empty.show_text("No Requests Yet", self._advice)
         self._example.setVisible(not kept and bool(self.command.text()))
         self.start.setVisible(not kept and self._is_off)
+        self.show_all.setVisible(bool(kept))
         text = counted(kept, "request")
         if self.table.is_filtered:
             text = f"{shown:,} of {text}"

@@ -173,9 +173,8 @@ class RequestDetail(QFrame):
         if not entry.ends and entry.status == CLIENT_LEFT:
             facts.add("Why it stopped", "The client disconnected before the answer was ready")
         time_of_day = format_time(entry.began_at, has_seconds=True)
-        facts.add("Time", f"{format_day(entry.began_at)} {time_of_day}")
-        if entry.took_s is not None:
-            facts.add("Took", seconds(entry.took_s))
+        took = "" if entry.took_s is None else f", took {seconds(entry.took_s)}"
+        facts.add("Time", f"{format_day(entry.began_at)} {time_of_day}{took}")
         agent = entry.agent or "unknown client"
         facts.add("Client", f"{agent}, from {entry.client}")
         if entry.model:

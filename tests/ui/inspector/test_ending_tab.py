@@ -90,5 +90,5 @@ def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> N
     assert why(shown.run, Tape(trace_of(shown))) == [
         "“END” began after 3 characters of the answer, in token 2 “cE”.",
         "It was complete with token 4 “D!”.",
-        "The answer keeps 3 characters; 4 characters cut off.",
+        "The answer keeps 3 characters; 4 cut off.",
     ]

@@ -139,9 +139,9 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     places = r"(?:after [\d,]+ characters?|at the beginning) of the \w+"
     assert numbers(places, inspector) <= numbers(places, facts["Where"])
     assert numbers(places, view.detail.text()) <= numbers(places, facts["Where"])
-    cut = f"{len(stop.dropped):,} character" if stop.dropped else ""
+    cut = f"{len(stop.dropped):,} cut off" if stop.dropped else ""
     assert cut in inspector
-    assert bool(numbers(r"[\d,]+ characters? cut off", inspector)) == bool(stop.dropped)
+    assert bool(numbers(r"[\d,]+ cut off", inspector)) == bool(stop.dropped)
     assert (facts["Cut off"] == "nothing") == (not stop.dropped)
     held = facts.get("Held at the end", "nothing")
     assert (held == "nothing") == ("still held back" not in inspector)

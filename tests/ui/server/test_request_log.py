@@ -356,6 +356,16 @@ def test_request_column_appears_with_its_first_value(theme: Theme, qtbot: QtBot)
     assert not panel.view.isColumnHidden(RequestColumn.MODEL)
 
 
+def test_filter_without_matches_can_be_cleared(theme: Theme, qtbot: QtBot) -> None:
+    panel = filled_panel(qtbot)
+    panel.search.setText("no such request")
+    panel.errors_only.setChecked(True)
+    assert not panel.view.isVisible()
+    panel.show_all.click()
+    assert panel.view.isVisible()
+    assert panel.search.text() == ""
+
+
 def test_empty_request_log_offers_the_next_step(theme: Theme, qtbot: QtBot) -> None:
     log = RequestLog()
     panel = RequestLogPanel(log)
