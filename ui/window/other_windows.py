@@ -93,11 +93,11 @@ class ShortcutsDialog(OwnDialog):
             column(*items, STRETCH, spacing=24, on=side)
         self._sides = row(
             *((side, 1) for side in self._columns),
-            STRETCH,
             spacing=48,
             margins=(24, 8, 12, 24),
             on=holder,
         )
+        self._sides.addStretch()  # takes room only beside columns of their greatest width
         self._area = scrolling(holder, "Keyboard shortcuts", goes_sideways=False)
         top = row(self.search, margins=(24, 16, 24, 8))
         column(top, (self._empty, 1), (self._area, 1), spacing=0, on=self)
