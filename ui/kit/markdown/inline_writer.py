@@ -8,7 +8,7 @@ from ui.kit.icons import svg
 from ui.kit.labels import plain_tooltip
 from ui.kit.markdown.parser import formula_source
 from ui.kit.markdown.pictures import Drawn, Pictures, formula, picture
-from ui.kit.markdown.style import MarkdownStyle
+from ui.kit.markdown.style import CHIP_PROPERTY, MarkdownStyle
 
 NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
@@ -133,7 +133,7 @@ class InlineWriter:
         font.setStrikeOut(form.font().strikeOut())
         font.setUnderline(form.font().underline())
         form.setFont(font)
-        form.setBackground(QBrush(QColor(self._style.colors.code)))
+        form.setProperty(CHIP_PROPERTY, True)
         self._cursor.insertText(code, form)
 
     def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:

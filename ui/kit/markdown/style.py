@@ -36,6 +36,9 @@ _NUMBER = "999"
 DIFFS = (["diff"], ["patch"], ["udiff"])
 # Of a block of code: the color of its ground.
 GROUND_PROPERTY = QTextFormat.Property.UserProperty.value + 8
+# Of code within a line: it has a rounded ground.
+CHIP_PROPERTY = QTextFormat.Property.UserProperty.value + 9
+_CHIP_PX, _CHIP_RADIUS_PX = 2, 4  # the first is beside the letters, where a space is
 _DIGITS = re.compile(r"_[0-9a-fA-F_]*[0-9a-fA-Fn]?")
 
 
@@ -189,6 +192,8 @@ class Decorations:
     def __init__(self, document: QTextDocument, style: MarkdownStyle) -> None:
         self._document = document
         self._style = style
+        metrics = QFontMetricsF(style.font)
+        self._ascent_px, self._letters_px = metrics.ascent(), metrics.height()
 
     def area(
         self, decoration: Decoration, width: float, all_of_them: Sequence[Decoration]
@@ -242,6 +247,43 @@ class Decorations:
                 self._paint_card(painter, decoration, area)
             case _:
                 pass
+
+    def paint_chips(self, painter: QPainter, seen: QRectF) -> None:
+        """Paint the grounds of code within the lines that are seen."""
+        layout = self._document.documentLayout()
+        position = layout.hitTest(seen.topLeft(), Qt.HitTestAccuracy.FuzzyHit)
+        block = self._document.findBlock(max(position, 0))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(self._style.colors.code))
+        while block.isValid():
+            area = layout.blockBoundingRect(block)
+            if area.top() > seen.bottom():
+                break
+            fragments = block.begin()
+            while not fragments.atEnd():
+                piece = fragments.fragment()
+                if piece.charFormat().boolProperty(CHIP_PROPERTY):
+                    begin = piece.position() - block.position()
+                    self._paint_chip(painter, block, area.topLeft(), begin, begin + piece.length())
+                fragments += 1
+            block = block.next()
+
+    def _paint_chip(
+        self, painter: QPainter, block: QTextBlock, corner: QPointF, begin: int, end: int
+    ) -> None:
+        lines = block.layout()
+        number = lines.lineForTextPosition(begin).lineNumber()
+        while begin < end and number < lines.lineCount():
+            line = lines.lineAt(number)
+            last = min(end, line.textStart() + line.textLength())
+            # The bindings' types lack that the result is a place and a position.
+            edges: Any = line.cursorToX(begin), line.cursorToX(last)
+            left, right = sorted(corner.x() + edge[0] for edge in edges)
+            left = max(0.0, left - _CHIP_PX)
+            top = corner.y() + line.y() + line.ascent() - self._ascent_px
+            chip = QRectF(left, top, right + _CHIP_PX - left, self._letters_px)
+            painter.drawRoundedRect(chip, _CHIP_RADIUS_PX, _CHIP_RADIUS_PX)
+            begin, number = last, number + 1
 
     def _paint_ground(self, painter: QPainter, area: QRectF) -> None:
         painter.setPen(QPen(QColor(self._style.colors.line), 1))

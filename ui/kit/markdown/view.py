@@ -374,6 +374,7 @@ class MarkdownView(FlowText):
             area = self.area(decoration)
             if area.intersects(target):
                 self._geometry.paint(painter, decoration, area)
+        self._geometry.paint_chips(painter, target)
         if self._cut and self._cut_area.intersects(target):
             self._paint_cut(painter)
         painter.end()

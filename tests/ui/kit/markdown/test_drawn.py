@@ -1,7 +1,10 @@
 """Formulas stand on the base line, sharp on any screen; code is numbered, wrapped and colored."""
 
+from typing import Any
+
 from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 
+from tests.support.looks.rich_text import block_of
 from tests.ui.kit.markdown.views import shown, sideways_bars
 from ui.kit.theme import Theme
 
@@ -55,6 +58,24 @@ def test_code_of_one_short_line_has_no_menu_and_only_long_lines_can_be_wrapped(
                 found = [action.text() for action in menu.actions()]
                 menu.close()
         assert found == labels
+
+
+def test_code_in_line_has_rounded_ground(theme: Theme, qapp: QApplication) -> None:
+    for text in ("text `iiiiii` text", "|a|b|\n|-|-|\n|x|text `iiiiii` text|\n"):
+        view = shown(theme, qapp, text)
+        block = block_of(view.document(), "iiiiii")
+        corner = view.document().documentLayout().blockBoundingRect(block).topLeft()
+        line = block.layout().lineAt(0)
+        places: Any = [line.cursorToX(at)[0] for at in (5, 11)]  # type: ignore[index]
+        middle = round(corner.y() + line.y() + line.height() / 2)
+        left, right = (round(corner.x() + place) for place in places)
+        image = view.grab().toImage()
+        inks = [image.pixelColor(x, middle).name() for x in (left - 1, right)]
+        assert inks == [theme.colors.code] * 2
+        top = round(corner.y() + line.y())
+        assert theme.colors.code not in [
+            image.pixelColor(x, y).name() for x in range(left - 12, left - 3) for y in (top, middle)
+        ]
 
 
 def test_changed_lines_are_colored_from_edge_to_edge(theme: Theme, qapp: QApplication) -> None:
