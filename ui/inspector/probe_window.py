@@ -90,7 +90,8 @@ _SUBJECT_PX = 80
 
 _HINT = (
     "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
-    "with and without stops, and their answers compared. It takes half a minute to a few minutes."
+    "with and without stops, and their answers compared. Fast models take half a minute, slow ones "
+    "up to 15 minutes."
 )
 _HEADLINES: dict[Stage, str] = {
     "idle": "Check Stop Handling",
@@ -415,11 +416,10 @@ class ProbeWindow(OwnWindow):
         restyle(self.note, "role", "fault" if self.stage == "failed" else "muted")
         headline = _HEADLINES.get(self.stage, f"{done} of {total} passed")
         if is_running:
-            headline = f"Checking… {done} of {total}" if total else "Connecting…"
+            headline = f"Checking… {done} of {total}" if total else "Checking…"
         show_text(self.score, headline)
-        is_start = self.stage in ("idle", "failed")
-        self._local.setVisible(bool(self._found))
-        self._start_page.setVisible(is_start)
+        self._local.setVisible(bool(self._found) and not is_running)
+        self._start_page.setVisible(not self.results and self.stage != "done")
         for button in (self.copy, self.picture, self.save):
             button.setVisible(report is not None)
 
