@@ -315,7 +315,7 @@ class ConversationDelegate(RowDelegate):
         elif row.is_running:
             right = RowPart(icon="mark", icon_color=colors.match)
         return RowContent(
-            RowPart(row.title, "", "pin" if row.is_pinned else "", colors.match),
+            RowPart(row.title, "", "pin" if row.is_pinned and inset_px else "", colors.match),
             right=right,
             weight=QFont.Weight.Normal,
             inset_px=inset_px,

@@ -218,3 +218,11 @@ async def test_two_columns_that_change_places_move_together(window: MainWindow) 
         await eventually(lambda: motion.state() is motion.State.Stopped)
         assert place() == end
     assert columns(window) == [True, False]
+
+
+async def test_columns_do_not_move_where_motion_is_reduced(window: MainWindow) -> None:
+    window.preferences.change(reduces_motion=True)
+    window.pane.open(window.stop_panel)
+    window.sidebar.toggle()
+    assert window._motion.state() is window._motion.State.Stopped
+    assert window.findChild(QLabel, "passing_column") is None
