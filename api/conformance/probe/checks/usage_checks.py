@@ -1,7 +1,7 @@
 """Checks of token counts."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from api.conformance.captures.diagnosis import diagnose_usage
@@ -38,7 +38,9 @@ def _judge_counts(driver: Driver, exchange: Exchange) -> Iterator[Fault]:
         return
     for finding in diagnose_usage(exchange.capture):
         if finding.code in ("usage_negative", "usage_zero", "usage_total"):
-            yield Fault(finding.code, finding.sentence, "possible counts", repr(usage))
+            counts = {name: value for name, value in asdict(usage).items() if type(value) is int}
+            got = ", ".join(f"{value} {name.replace('_', ' ')}" for name, value in counts.items())
+            yield Fault(finding.code, finding.sentence, "possible counts", got)
     limit = driver.limit(exchange.body)
     if limit is not None and tokens is not None:
         # The limit is that of each choice.
