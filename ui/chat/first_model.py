@@ -113,7 +113,7 @@ class FirstModel(QFrame):
             # A bar without a maximum moves: it shows that the hub has not answered yet.
             self.bar.setRange(0, 0 if is_running and not progress.total_bytes else 100)
             self.bar.setValue(percent(progress.done_bytes, progress.total_bytes))
-        self.bar.setVisible(download is not None)
+        self.bar.setVisible(download is not None and download.stage != "failed")
         show_text(self.figures, "" if text == self.problem.text() else text)
         self.download.setText(verb)
         restyle(self.download, "kind", "" if verb == "Pause" else "primary")
