@@ -46,6 +46,8 @@ ACTION_LABELS: dict[Action, str] = {
     "show": show_in_files_label(),
 }
 _COMPUTER = THIS_COMPUTER.title()
+# Beside the title of a model of this computer, which a narrow window would hide otherwise.
+_LOCAL_FITS = {Fit.TIGHT: "May not fit", Fit.TOO_LARGE: "Too large"}
 ENTRY, STATE = int(Qt.ItemDataRole.UserRole) + 1, int(Qt.ItemDataRole.UserRole) + 2
 
 
@@ -310,8 +312,10 @@ class ModelEntries(QAbstractListModel):
     def _fit(self, entry: Entry, state: EntryState) -> tuple[str, str, Tone] | None:
         """Return whether a model fits; None where that goes without saying."""
         if entry.local is not None:
-            is_tight = entry.local.fit is not Fit.FITS and state.action == "load"
-            return FITS[entry.local.fit] if is_tight else None
+            if entry.local.fit is Fit.FITS or state.action != "load":
+                return None
+            _, icon, tone = FITS[entry.local.fit]
+            return _LOCAL_FITS[entry.local.fit], icon, tone
         is_offered = state.action in ("get", "") and state.percent is None
         if entry.hub is None or not is_offered:
             return None

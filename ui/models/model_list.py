@@ -23,14 +23,14 @@ from ui.models.model_entries import (
     ModelEntries,
 )
 
-_BUTTON_PX, _WIDE_PX, _HEIGHT_PX, _SIDE_PX = 88, 128, 26, 16
+_BUTTON_PX, _WIDE_PX, _HEIGHT_PX, _SIDE_PX = 88, 128, 26, 8
 
 
-def button_area(row: QRect, action: Action = "") -> QRect:
-    """Return where the button of a row is; long words have a wider one."""
+def button_area(ground: QRect, action: Action = "") -> QRect:
+    """Return where the button on a row's ground is; long words have a wider one."""
     width = _WIDE_PX if action in ("get_again", "show") else _BUTTON_PX
-    left = row.right() - _SIDE_PX - width
-    return QRect(left, row.center().y() - _HEIGHT_PX // 2 + 1, width, _HEIGHT_PX)
+    left = ground.right() - _SIDE_PX - width
+    return QRect(left, ground.center().y() - _HEIGHT_PX // 2 + 1, width, _HEIGHT_PX)
 
 
 class _EntryDelegate(RowDelegate):
@@ -49,20 +49,21 @@ class _EntryDelegate(RowDelegate):
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         state = index.data(STATE)
         if not isinstance(state, EntryState):
-            option.rect.adjust(0, 8, 2, 0)
+            option.rect.adjust(0, 8, 2, 0)  # its note ends where the buttons do
             super().paint(painter, option, index)
             return
         colors, row = current_theme().colors, QRect(option.rect)
+        ground = self.ground(row)
         painter.save()
         icons.draw_row_ground(
             painter,
-            row.adjusted(8, 1, -8, -1),
+            ground,
             option.state,
             colors,
             has_focus=self._list.hasFocus(),
         )
         painter.restore()
-        button = button_area(row, state.action)
+        button = button_area(ground, state.action)
         kept_px = row.right() - button.left() + 4
         option.rect.adjust(0, 3, -kept_px, -3)
         super().paint(painter, option, index)
@@ -118,7 +119,8 @@ class ModelList(QListView):
         self.setObjectName("conversation_list")
         self.setAccessibleName("Models")
         self.setModel(entries)
-        self.setItemDelegate(_EntryDelegate(self))
+        self._delegate = _EntryDelegate(self)
+        self.setItemDelegate(self._delegate)
         self.setMouseTracking(True)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -181,10 +183,13 @@ class ModelList(QListView):
     def _run(self, entry: Entry) -> None:
         """Run the action of the current row, or show its menu where the button is one."""
         if self.entries.state(entry).action == "loaded":
-            corner = button_area(self.visualRect(self.currentIndex())).bottomLeft()
+            corner = button_area(self._ground(self.currentIndex())).bottomLeft()
             self.menu_requested.emit(entry, self.viewport().mapToGlobal(corner))
         else:
             self.action_requested.emit(entry)
+
+    def _ground(self, index: Index) -> QRect:
+        return self._delegate.ground(self.visualRect(index))
 
     def _button_at(self, position: QPoint) -> Entry | None:
         """Return the entry whose button is at a position."""
@@ -193,7 +198,7 @@ class ModelList(QListView):
         if not isinstance(entry, Entry) or entry.note is not None:
             return None
         action = self.entries.state(entry).action
-        is_inside = button_area(self.visualRect(index), action).contains(position)
+        is_inside = button_area(self._ground(index), action).contains(position)
         return entry if is_inside and action else None
 
     def _keep_position(self) -> None:
