@@ -126,11 +126,10 @@ class TapeView(QTextEdit):
         if tried is not self._tried:
             self._tried = tried
             self._draw_again()
-            self.moveCursor(QTextCursor.MoveOperation.Start)
-            if self.find("✂"):
+            found = self.document().find("✂")
+            if not found.isNull():
                 bar, middle = self.verticalScrollBar(), self.viewport().height() // 2
-                bar.setValue(bar.value() + self.cursorRect().center().y() - middle)
-                self.moveCursor(QTextCursor.MoveOperation.StartOfLine)
+                bar.setValue(bar.value() + self.cursorRect(found).center().y() - middle)
 
     def catch_up(self) -> None:
         trace = self._trace
@@ -205,11 +204,11 @@ class TapeView(QTextEdit):
         above, below = QRectF(area), QRectF(area)
         above.setHeight(_FADE_PX)
         below.setTop(area.bottom() - _FADE_PX)
-        hidden = QColor(colors.raised)
+        margin_px, hidden = self.document().documentMargin(), QColor(colors.raised)
         hidden.setAlpha(0)
         for edge, start, end, is_more in (
-            (above, above.topLeft(), above.bottomLeft(), bar.value() > 0),
-            (below, below.bottomLeft(), below.topLeft(), bar.value() < bar.maximum()),
+            (above, above.topLeft(), above.bottomLeft(), bar.value() > margin_px),
+            (below, below.bottomLeft(), below.topLeft(), bar.value() + margin_px < bar.maximum()),
         ):
             if is_more:
                 fade = QLinearGradient(start, end)

@@ -57,7 +57,9 @@ def test_tape_scrolls_to_the_end_of_what_if(view: TapeView, record: Record) -> N
     cursor = QTextCursor(view.document())
     cursor.setPosition(position)
     assert view.viewport().rect().contains(view.cursorRect(cursor))
-    assert not view.textCursor().hasSelection()
+    view.show_tried(replay(trace, trace.rules.with_strings(["no such text"])))
+    bar = view.verticalScrollBar()
+    assert bar.value() == bar.maximum()
 
 
 def test_copied_text_of_the_tape_is_that_of_the_answer(view: TapeView, record: Record) -> None:
