@@ -74,8 +74,8 @@ class ToolsPage(QWidget):
         buttons = row(self.more, self.attach, self.manage, spacing=4)
         column(
             row((self._hint, 1), margins=(16, 16, 16, 0)),
-            row(heading, STRETCH, buttons, margins=(16, 0, 16, 8)),
-            row((self._empty, 1), margins=(16, 0, 16, 8)),
+            row(heading, STRETCH, buttons, margins=(16, 0, 16, 0)),
+            row((self._empty, 1), margins=(16, 8, 16, 0)),
             (self._scroll, 1),
             spacing=0,
             on=self,
@@ -149,7 +149,7 @@ class ToolsPage(QWidget):
             groups.addWidget(self._server_card(server))
         if memory is not None:
             built_in = label("Built In", "heading")
-            built_in.setContentsMargins(0, 8, 0, 0)
+            built_in.setContentsMargins(0, 12, 0, 0)
             groups.addWidget(built_in)
             groups.addWidget(self._server_card(memory.server))
         groups.addStretch(1)
