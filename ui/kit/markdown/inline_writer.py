@@ -123,7 +123,7 @@ class InlineWriter:
             font = QFont(self._style.fixed)
             font.setPointSizeF(form.font().pointSizeF() * 0.86)
             form.setFont(font)
-            form.setBackground(QBrush(QColor(self._style.colors.code)))
+            form.setProperty(CHIP_PROPERTY, True)
 
     def _write_code(self, code: str, form: QTextCharFormat) -> None:
         font = QFont(self._style.fixed)

@@ -52,6 +52,7 @@ from ui.kit.theme import current_theme
 if TYPE_CHECKING:
     from PySide6.QtNetwork import QNetworkReply
 
+_BELOW_CARD_PX = 8  # between a card or table and the text that was cut off
 _LOADING_MS = 20_000  # without any byte of a picture
 
 
@@ -352,7 +353,8 @@ class MarkdownView(FlowText):
             if not is_below and left + width <= self.viewport().width():
                 base = lines.position().y() + line.y() + line.ascent()
                 return QRectF(left, base - metrics.ascent(), width, metrics.height())
-        return QRectF(0, below, self.viewport().width(), metrics.height())
+        gap_px = 0 if is_plain else self._style.px(_BELOW_CARD_PX)
+        return QRectF(0, below + gap_px, self.viewport().width(), metrics.height())
 
     def _paint_cut(self, painter: QPainter) -> None:
         font, color = QFont(self._style.font), QColor(self._style.colors.text)

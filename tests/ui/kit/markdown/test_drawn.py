@@ -78,6 +78,12 @@ def test_code_in_line_has_rounded_ground(theme: Theme, qapp: QApplication) -> No
         ]
 
 
+def test_cut_text_keeps_distance_to_card(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "```\ncode\n```\n")
+    view.show_cut("cut")
+    assert view._cut_area.top() - view.area(view.decorations[-1]).bottom() >= 6
+
+
 def test_changed_lines_are_colored_from_edge_to_edge(theme: Theme, qapp: QApplication) -> None:
     view = shown(theme, qapp, "```diff\n- old\n+ new\n same\n```\n", width=400)
     [card] = view.decorations
