@@ -104,7 +104,7 @@ def scripted() -> ScriptedEngine:
 
 
 @pytest.fixture
-def parent(qtbot: QtBot) -> QWidget:
+def parent(qtbot: QtBot, theme: Theme) -> QWidget:
     """A widget for others to stand in."""
     widget = QWidget()
     qtbot.addWidget(widget)

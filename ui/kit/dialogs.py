@@ -74,9 +74,11 @@ def confirm(
         role = roles.DestructiveRole if answer.is_destructive else roles.AcceptRole
         button = box.addButton(answer.label, role)
         button.clicked.connect(lambda _=False, run=answer.run: run())
-        if position == 0 and not prefers_cancel:
+        is_default = position == 0 and not prefers_cancel
+        if is_default:
             box.setDefaultButton(button)
-            restyle(button, "kind", "" if answer.is_destructive else "primary")
+        if answer.is_destructive or is_default:
+            restyle(button, "kind", "destructive" if answer.is_destructive else "primary")
     box.open()
     return box
 
@@ -145,9 +147,9 @@ def _box(
     parent: QWidget, text: str, detail: str, title: str, *, is_warning: bool = False
 ) -> QMessageBox:
     box = QMessageBox(parent)
-    if is_warning:
-        icon = icons.icon("fault", current_theme().colors.fault, _ICON_PX)
-        box.setIconPixmap(icon.pixmap(_ICON_PX, _ICON_PX))
+    colors = current_theme().colors
+    name, color = ("fault", colors.fault) if is_warning else ("stop-match", colors.match)
+    box.setIconPixmap(icons.icon(name, color, _ICON_PX).pixmap(_ICON_PX, _ICON_PX))
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(text)

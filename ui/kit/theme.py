@@ -79,6 +79,7 @@ QPushButton[kind="primary"]:disabled {
     color: $hint; background: $sunken; border: 1px solid $line;
 }
 QPushButton[kind="primary"]:focus { border: 1px solid $text; }
+QPushButton[kind="destructive"] { color: $fault; }
 QPushButton[side="left"] { border-top-right-radius: 0; border-bottom-right-radius: 0; }
 QPushButton[side="right"] {
     border-top-left-radius: 0; border-bottom-left-radius: 0; border-left-width: 0;
@@ -319,7 +320,7 @@ QProgressBar[kind="score"]::chunk { background: $done; }
 QDialog, QMessageBox { background: $canvas; }
 QLabel#qt_msgbox_label { font-weight: 600; }
 QLabel#qt_msgbox_label, QLabel#qt_msgbox_informativelabel { min-width: 340px; max-width: 460px; }
-QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; }
+QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 0; button-layout: 3; }
 QPushButton::menu-indicator { image: none; width: 0; }
 QPushButton:focus, QPushButton[kind="link"]:focus, QPushButton[kind="chip"]:focus,
 QPushButton[kind="chip"]:checked:focus, QPushButton[kind="jump"]:focus,

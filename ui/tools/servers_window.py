@@ -278,7 +278,7 @@ class ToolServersWindow(OwnWindow):
         self.from_claude = push_button("Import", "Import the MCP servers of Claude Desktop")
         self.status = label("", "muted", is_wrapped=True)
         self.status.hide()
-        self._notice = label("", "muted", 0.92, is_wrapped=True)
+        self._notice = label("", "fault", 0.92, is_wrapped=True)
         self.list = QListWidget()
         self.list.setProperty("kind", "rows")
         self.list.setAccessibleName("MCP servers")

@@ -40,6 +40,11 @@ def test_only_the_chosen_answer_is_acted_on(parent: QWidget) -> None:
         ],
     )
     assert box.defaultButton() is _button(box, "Export…")
+    kinds = [_button(box, words).property("kind") for words in ("Export…", "Quit")]
+    assert kinds == ["primary", "destructive"]
+    box.show()
+    lefts = [_button(box, words).x() for words in ("Quit", "Cancel", "Export…")]
+    assert lefts == sorted(lefts), "the default is at the right"
     _button(box, "Quit").click()
     assert done == ["quit"]
     assert not box.isVisible()
