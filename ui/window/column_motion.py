@@ -2,7 +2,15 @@
 
 from collections.abc import Sequence
 
-from PySide6.QtCore import QCoreApplication, QEasingCurve, QEvent, QPoint, QRect, QVariantAnimation
+from PySide6.QtCore import (
+    QCoreApplication,
+    QEasingCurve,
+    QEvent,
+    QPoint,
+    QRect,
+    Qt,
+    QVariantAnimation,
+)
 from PySide6.QtWidgets import QLabel, QMainWindow, QWidget
 
 from ui.kit.motion import DURATION_MS
@@ -52,8 +60,9 @@ class ColumnMotion(QVariantAnimation):
         layout = self._window.layout()
         assert layout is not None
         layout.setEnabled(False)
-        for moved, _, _ in self._moving:
-            moved.show()
+        for moved, _, appears in self._moving:
+            if not appears:
+                moved.show()
         self.start()
         self._place(1.0)  # Qt emits no value that is the same as after the last movement
 
@@ -65,7 +74,9 @@ class ColumnMotion(QVariantAnimation):
             self._lay_out()
 
     def _can_move(self, column: QWidget) -> bool:
-        return current_theme().has_motion and self._window.isVisible() and not column.isWindow()
+        # Not while the window is shown: Qt then shows the columns one by one.
+        is_seen = self._window.testAttribute(Qt.WidgetAttribute.WA_Mapped)
+        return is_seen and current_theme().has_motion and not column.isWindow()
 
     def _picture_of(self, column: QWidget) -> QLabel | None:
         if not (column.isVisible() and self._can_move(column)):

@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QLabel
 
 from engine.engine import Engine
@@ -17,6 +17,10 @@ from ui.window.main_window import MainWindow
 @pytest.fixture
 def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
     return enter(lambda: opened(main_window(engine, theme), quits=True))
+
+
+def is_mapped(window: MainWindow) -> bool:
+    return window.testAttribute(Qt.WidgetAttribute.WA_Mapped)
 
 
 def columns(window: MainWindow) -> list[bool]:
@@ -162,7 +166,7 @@ async def test_restored_sidebar_gives_way_on_a_smaller_screen(
 async def test_column_and_chat_move_with_one_value(window: MainWindow) -> None:
     window.resize(1600, 900)
     area, pane, motion = window._splitter, window.pane, window._motion
-    await eventually(lambda: area.width() == 1600)
+    await eventually(lambda: area.width() == 1600 and is_mapped(window))
 
     def left_px() -> int:
         return window.chat.composer.mapTo(window, QPoint()).x()
@@ -203,7 +207,7 @@ async def test_composer_is_as_wide_as_narrow_column(window: MainWindow) -> None:
 async def test_two_columns_that_change_places_move_together(window: MainWindow) -> None:
     window.resize(740, 700)
     motion, chat = window._motion, window.chat
-    await eventually(lambda: window.sidebar.isVisible() and chat.width() == 740 - 241)
+    await eventually(lambda: chat.width() == 740 - 241 and is_mapped(window))
 
     def place() -> tuple[int, int]:
         return chat.mapTo(window, QPoint()).x(), chat.width()
@@ -218,6 +222,11 @@ async def test_two_columns_that_change_places_move_together(window: MainWindow) 
         await eventually(lambda: motion.state() is motion.State.Stopped)
         assert place() == end
     assert columns(window) == [True, False]
+
+
+async def test_columns_do_not_move_while_the_window_opens(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme), quits=True) as window:
+        assert window._motion.state() is window._motion.State.Stopped
 
 
 async def test_columns_do_not_move_where_motion_is_reduced(window: MainWindow) -> None:
