@@ -576,6 +576,7 @@ class ChatPanel(QWidget):
 
     def _get_again(self) -> None:
         self.model_problem.hide()
+        self.focus_composer()
         self.download_requested.emit(self._workspace.library.damaged_repository())
 
     def _try(self, suggestion: Suggestion) -> None:

@@ -340,12 +340,13 @@ class Models(QObject):
         self._poll_timer.setInterval(_POLL_MS)
         self.message, self.failure, self.stage = message, "", stage
         # A load that was cancelled or failed leaves the previous model in place.
+        failed = display_name(self.name)
         if stage == "failed":
-            self.failure = f"Could not load “{display_name(self.name)}”."
+            self.failure = f"Could not load “{failed}”."
         if (info := self._default) is not None:
             self.name, self.stage = self._default_name(info), "ready"
-            if stage == "failed":
-                self.failure += f" {display_name(self.name)} stays loaded."
+            if stage == "failed" and (kept := display_name(self.name)) != failed:
+                self.failure += f" {kept} stays loaded."
         elif stage == "none":
             self.name = ""
         self._load_ended.set()
