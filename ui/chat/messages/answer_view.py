@@ -17,7 +17,7 @@ from ui.chat.messages.tool_cards import ToolCards, call_lines
 from ui.kit.buttons import copy_on_click, fold_button, push_button, with_keys
 from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
 from ui.kit.labels import ElidedLabel, label, thin_bar
-from ui.kit.layouts import column, row
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.motion import Shimmer
@@ -218,8 +218,8 @@ class AnswerView(ShownMessage):
         foot.addWidget(self.pace)
         foot.addWidget(self.reason, 1)
         foot.addStretch()  # while there is no reason yet, nothing else takes its room
-        for part in (self._retry, self.action_row):
-            foot.addWidget(part, 0, Qt.AlignmentFlag.AlignTop)
+        top = Qt.AlignmentFlag.AlignTop
+        foot.addLayout(row((self._retry, 0, top), STRETCH, (self.action_row, 0, top), spacing=8))
         self.calls = ToolCards()
         layout = self._parts = column(self.text_view, self.calls, spacing=8, on=self)
         for picture in self.files:

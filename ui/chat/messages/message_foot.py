@@ -139,7 +139,7 @@ class ReasonLine(QAbstractButton):
         if self._word:
             first = QRect(0, 0, self.width(), line.top() or self.height())
             color = colors.tone(self._tone)[0]
-            top = (first.height() - _ICON_PX) / 2
+            top = (self.fontMetrics().height() + _PAD_PX - _ICON_PX) / 2  # of the first line
             icons.draw(painter, QRectF(0, top, _ICON_PX, _ICON_PX), self._icon, color)
             is_strong = self.underMouse() or self.isChecked()
             ink = color if self._tone == "fault" else colors.text if is_strong else colors.muted
