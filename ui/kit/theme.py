@@ -204,7 +204,7 @@ QComboBox { combobox-popup: 0; }
 QComboBox[kind="choice"] { padding-right: 24px; }
 QComboBox[kind="choice"]::drop-down { border: none; background: transparent; width: 24px; }
 QComboBox[kind="choice"]::down-arrow { image: url($chevron); width: 14px; height: 14px; }
-QComboBoxPrivateContainer { background: $raised; border: none; padding: 0; margin: 0; }
+QComboBoxPrivateContainer { background: transparent; border: none; padding: 0; margin: 0; }
 QComboBox QAbstractItemView {
     background: $raised; border: 1px solid $strong_line; border-radius: 8px; padding: 4px;
     selection-background-color: $accent; selection-color: $on_accent;

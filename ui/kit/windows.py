@@ -134,7 +134,9 @@ class _CornerMask(QObject):
         self._radius_px = radius_px
 
     def eventFilter(self, popup: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        if event.type() == QEvent.Type.Resize and isinstance(popup, QWidget):
+        # When it is shown, too: the list of a combo box clears its mask on each resize.
+        has_size = event.type() in (QEvent.Type.Resize, QEvent.Type.Show)
+        if has_size and isinstance(popup, QWidget):
             path = QPainterPath()
             path.addRoundedRect(QRectF(popup.rect()), self._radius_px, self._radius_px)
             popup.setMask(QRegion(path.toFillPolygon().toPolygon()))
@@ -144,10 +146,10 @@ class _CornerMask(QObject):
 def round_corners(popup: QWidget, radius_px: int = 8) -> None:
     """Let nothing be seen outside the round corners that the style sheet gives a popup."""
     # X11 may have no compositor: translucent corners would be black there.
-    if QGuiApplication.platformName() == "xcb":
-        popup.installEventFilter(_CornerMask(popup, radius_px))
-    else:
+    if QGuiApplication.platformName() != "xcb":
         popup.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
+    elif not popup.findChild(_CornerMask, options=Qt.FindChildOption.FindDirectChildrenOnly):
+        popup.installEventFilter(_CornerMask(popup, radius_px))
 
 
 class Popover(QFrame):
