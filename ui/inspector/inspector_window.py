@@ -168,10 +168,10 @@ class VerdictHead(QWidget):
         super().__init__()
         self._inspector, self._forks, self._bar = inspector, forks, bar
         self._badge = IconBadge(32)
-        self.sentence = label("", "title", 1.22, is_wrapped=True)
+        self.sentence = label("", "title", 1.3, is_wrapped=True)
         self.source = label("", "muted", 0.95, is_wrapped=True)
-        self.steps = label("", "muted", 0.95, is_wrapped=True)
-        self.figures = label("", "muted", 0.95, is_wrapped=True)
+        self.steps = label("", "muted", 1.0, is_wrapped=True)
+        self.figures = label("", "muted", 1.0, is_wrapped=True)
         self.keep_on = QPushButton("Continue")
         self.raise_limit = QPushButton("Raise Limit and Continue")
         self.without = QPushButton("Regenerate Without This Stop")

@@ -375,7 +375,7 @@ class PromptTab(InspectorTab):
         align(self.page)
         self.page.setReadOnly(True)
         self.page.setAccessibleName("The prompt as the model read it")
-        self.page.setFont(fixed_font(self.page.font(), 0.95))
+        self.page.setFont(fixed_font(self.page.font(), 1.0))
         self.list = PartList(self._show_part)
         self.list.hide()
         self.page.cursorPositionChanged.connect(self._mark_part)

@@ -16,6 +16,7 @@ from ui.kit.layouts import column, row
 from ui.kit.menus import copy_from
 from ui.kit.tasks import start_task
 from ui.kit.theme import fixed_font
+from ui.kit.wire_text import WireHighlighter
 from ui.words import describe_error
 
 _NOTE = "API keys are left out. Ids differ each time a server answers."
@@ -58,8 +59,9 @@ class ApiTab(InspectorTab):
         self.page = QPlainTextEdit()
         self.page.setReadOnly(True)
         align(self.page)
-        self.page.setFont(fixed_font(self.page.font(), 0.95))
+        self.page.setFont(fixed_font(self.page.font(), 1.0))
         self.page.setAccessibleName("What is sent")
+        self._highlighter = WireHighlighter(self.page.document())
         column(
             row(self.api, self.part, (self.note, 1), self.copy, spacing=8),
             (self.page, 1),

@@ -34,6 +34,7 @@ from ui.kit.menus import copy_text, show_copied
 from ui.kit.tasks import start_task
 from ui.kit.theme import HEAD_PX, fixed_font
 from ui.kit.windows import OwnWindow
+from ui.kit.wire_text import WireHighlighter
 from ui.server.local_server import LocalServerState
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import (
@@ -204,6 +205,7 @@ class _MessageView(QWidget):
         self.text.setAccessibleName(f"Headers and body of the {name}")
         self.text.setFont(fixed_font(self.text.font(), 0.92))
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
+        self._highlighter = WireHighlighter(self.text.document())
         self._copy = copy_button(f"Copy the body of the {name}", lambda: self._body.text)
         self.note = label("", "faint", 0.92)
         column(

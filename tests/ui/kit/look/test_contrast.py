@@ -35,6 +35,8 @@ TEXTS = [
     # Code, and the lines of a change.
     *[(ink, "code") for ink in (*TONES, "faint")],
     *[("text", ground) for ground in ("done_soft", "fault_soft")],
+    # ui/kit/wire_text.py: bodies of requests and answers.
+    *[(ink, "sunken") for ink in ("tool", "done", "limit")],
     # ui/inspector/tape_view.py: letters, what was cut, chips, in each band.
     *[(ink, band) for ink in ("text", "fault") for band in BANDS],
     *[(ink, "match_soft") for ink in ("text", "fault")],
