@@ -226,6 +226,7 @@ def _dialog(parent: QWidget, title: str, mode: QFileDialog.FileMode) -> QFileDia
     dialog.setFileMode(mode)
     for view in dialog.findChildren(QTreeView):  # Qt's own dialog, where the system has none
         view.header().setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        view.header().setSectionResizeMode(0, QHeaderView.ResizeMode.Stretch)
         dialog.resize(760, 480)
     dialog.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
     return dialog
@@ -241,6 +242,10 @@ def _open_file_dialog(dialog: QFileDialog, then: Callable[[list[Path]], object])
 
     dialog.filesSelected.connect(take)
     dialog.open()
+    for box in dialog.findChildren(QDialogButtonBox):  # Qt's own dialog
+        for button in box.buttons():
+            if box.buttonRole(button) is QDialogButtonBox.ButtonRole.AcceptRole:
+                restyle(button, "kind", "primary")
     return dialog
 
 

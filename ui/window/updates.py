@@ -132,7 +132,8 @@ class UpdateDialog(OwnDialog):
         self.action.setDefault(bool(action))
         (self.action if action else self._close).setFocus()
         lay_out_hidden(self)
-        self.adjustSize()
+        if (layout := self.layout()) is not None:
+            self.resize(self.width(), layout.totalHeightForWidth(self.width()))
 
     def _act(self) -> None:
         release = self._release
