@@ -128,13 +128,13 @@ class ServerPreferences:
         (),
         help="web origins whose pages may call the server, such as https://example.org",
         section=SERVER_ACCESS,
-        label="Allowed origins",
+        label="Allowed Origins",
     )
     allowed_hosts: tuple[str, ...] = declare(
         (),
         help="names by which other computers reach this one, besides its own name",
         section=SERVER_ACCESS,
-        label="Allowed host names",
+        label="Allowed Host Names",
     )
     at_launch: ServerAtLaunch = declare(
         "as_left",

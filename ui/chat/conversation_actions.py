@@ -81,7 +81,7 @@ class ConversationActions(QObject):
                 partial(self._export, chosen, kind),
                 ("Ctrl+Shift+E",) if number == 0 else (),
                 has_messages,
-                tool_tip=EXPORT_CONTENTS[kind],
+                tool_tip=EXPORT_CONTENTS.get(kind, ""),
             )
             for number, kind in enumerate(export_kinds())
         ]

@@ -58,7 +58,7 @@ class FileDialogs(QObject):
             f"Export {named(conversations)}",
             lambda path: self._files.export_to(path, *conversations),
             name=(_dated() if single is None else file_name(single.title)) + suffixes[0],
-            filters=[f"{kind}: {EXPORT_CONTENTS[kind]} ({patterns})"],
+            filters=[f"{': '.join(filter(None, (kind, EXPORT_CONTENTS.get(kind))))} ({patterns})"],
         )
 
     def export_all(self) -> None:
