@@ -32,7 +32,8 @@ def probe_card(report: Report, name: str, colors: Colors, font: QFont) -> QImage
 
     write(name, 150, 56, colors.text, is_bold=True)
     write(f"{passed} of {judged}", 330, 144, colors.text, is_bold=True)
-    write("checks of stop sequences and their answers passed", 400, 32, colors.muted)
+    left = f", {len(report.not_run):,} not asked" if report.not_run else ""
+    write(f"checks of stop sequences and their answers passed{left}", 400, 32, colors.muted)
     painter.setPen(Qt.PenStyle.NoPen)
     whole = QRectF(_MARGIN, 450, width - 2 * _MARGIN, 16)
     part = QRectF(whole)

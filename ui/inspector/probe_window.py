@@ -98,7 +98,8 @@ _HEADLINES: dict[Stage, str] = {
     "failed": "The server was not probed.",
     "cancelled": "Cancelled",
 }
-_MIN_GROUP = 3  # unclear checks with one cause that share a row
+_MIN_GROUP = 3  # checks without a result, of one cause, that share a row
+_WITHOUT_RESULT = (CheckOutcome.UNDECIDED, CheckOutcome.NOT_RUN)
 _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
 _OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 
@@ -140,11 +141,11 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = T
 def _by_cause(
     results: Sequence[CheckResult],
 ) -> list[tuple[CheckResult, list[CheckResult]]]:
-    """Return results, each with the following unclear ones that have the same cause."""
+    """Return results, each with the following undecided ones that have the same cause."""
     groups: dict[tuple[str, ...], list[CheckResult]] = {}
     for result in results:
-        is_unclear = result.outcome is CheckOutcome.UNDECIDED and not result.faults
-        key = (result.sentence,) if is_unclear else (result.sentence, result.check_id)
+        is_undecided = result.outcome in _WITHOUT_RESULT and not result.faults
+        key = (result.sentence,) if is_undecided else (result.sentence, result.check_id)
         groups.setdefault(key, []).append(result)
     shown: list[tuple[CheckResult, list[CheckResult]]] = []
     for group in groups.values():
@@ -159,7 +160,7 @@ def _evidence(row: CheckResult, under: Sequence[CheckResult]) -> list[Html]:
     """Return each sentence once, with its evidence, and the titles of similar failures."""
     if not row.faults:
         sentence = joined(SPACE, SPACE, with_code_spans(row.sentence))
-        return [sentence, _similar("Also unclear", under)] if under else [sentence]
+        return [sentence, _similar("Also", under)] if under else [sentence]
     parts = [_fault(fault, modes) for fault, modes in group_faults(row)]
     if row.level not in COUNTING:
         parts.insert(0, paragraph(_OPINION, style="margin:4px 0 0 0"))
@@ -415,6 +416,8 @@ class ProbeWindow(OwnWindow):
         show_text(self.note, self._message)
         restyle(self.note, "role", "fault" if self.stage == "failed" else "muted")
         headline = _HEADLINES.get(self.stage, f"{done} of {total} passed")
+        if report is not None and report.not_run:
+            headline += f" · {len(report.not_run):,} not asked"
         if is_running:
             headline = f"Checking… {done} of {total}" if total else "Checking…"
         show_text(self.score, headline)

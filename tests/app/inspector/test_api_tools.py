@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -13,8 +14,15 @@ from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog
 
+from api.conformance.captures.values import WireDialect
 from api.conformance.probe import detection
-from api.conformance.probe.values import LocalServer, ProbeOptions
+from api.conformance.probe.values import (
+    CheckOutcome,
+    CheckResult,
+    LocalServer,
+    ProbeOptions,
+    Report,
+)
 from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector.shown_apis import inspector_tools
@@ -126,6 +134,28 @@ async def test_our_own_server_is_probed_in_the_window_and_passes(
     assert "<!doctype html>" in (tmp_path / "report.html").read_text()
     window.close()
     window.deleteLater()
+
+
+async def test_incomplete_probe_names_checks_that_were_not_asked(
+    theme: Theme, tools: InspectorTools
+) -> None:
+    passed = CheckResult("stop.a", "Stop: a", CheckOutcome.HELD)
+    cut = "The time limit was reached."
+    left = [CheckResult(f"c{n}", f"C {n}", CheckOutcome.NOT_RUN, cut) for n in range(4)]
+    report = Report(
+        "http://127.0.0.1:9/v1", WireDialect.CHAT, "m", "s", True, (passed, *left), 1, 1.0
+    )
+
+    async def probe(options: ProbeOptions, on_progress: object) -> Report:
+        return report
+
+    async with shown(ProbeWindow(replace(tools, probe=probe))) as window:
+        window.url.setText("http://127.0.0.1:9")
+        window.start.click()
+        await eventually(lambda: window.stage == "done")
+        assert window.score.text() == "1 of 1 passed · 4 not asked"
+        assert window.page.toPlainText().count(cut) == 1
+        assert "Also: C 1; C 2; C 3." in window.page.toPlainText()
 
 
 async def test_a_probe_can_be_cancelled_and_started_again(
