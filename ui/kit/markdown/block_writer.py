@@ -1,7 +1,7 @@
 """Writes blocks of Markdown into a document: paragraphs, lists, code and tables."""
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil
 
@@ -31,7 +31,7 @@ from ui.kit.markdown.inline_writer import (
     QUOTE_PROPERTY,
     InlineWriter,
 )
-from ui.kit.markdown.parser import table_tokens
+from ui.kit.markdown.parser import formula_source, table_tokens
 from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import (
     DIFFS,
@@ -57,7 +57,8 @@ _HEADING_SCALES = {"h1": 1.45, "h2": 1.25, "h3": 1.12}
 # One for all depths, because a font seldom has several of one size.
 _BULLET = "•"
 _HEADING_LEVELS = {f"h{level}": level for level in range(1, 7)}
-_DRAWN = ("image", "math_inline", "math_inline_double")
+_FORMULAS = ("math_inline", "math_inline_double")
+_DRAWN = ("image", *_FORMULAS)
 # A table scrolls sideways where a column has less width and would have to wrap, or has less than
 # its longest word up to twice this width. Its columns then have up to twice this width.
 _COLUMN_EM = 8
@@ -347,7 +348,11 @@ def write_table(blocks: BlockWriter, rows: list[Row], pictures: Pictures) -> Non
     start, end = table.firstPosition(), table.lastPosition()
     blocks.note_position(start)
     blocks.note_position(end)
-    columns = list(zip(*rows, strict=True))
+    bold = QFont(blocks.style.font)
+    bold.setWeight(QFont.Weight.DemiBold)
+    metrics = QFontMetricsF(bold)
+    sizes = [[_text_sizes(blocks.inline, metrics, text) for _, text in row] for row in rows]
+    columns = list(zip(*sizes, strict=True))
     least_px = sum(_column_px(blocks.style, column, _COLUMN_EM) for column in columns)
     widths = tuple(_column_px(blocks.style, column, 2 * _COLUMN_EM) for column in columns)
     table_px, left_px = sum(widths), blocks.indent_px
@@ -358,14 +363,21 @@ def write_table(blocks: BlockWriter, rows: list[Row], pictures: Pictures) -> Non
     )
 
 
-def _column_px(style: MarkdownStyle, cells: Iterable[tuple[Token, Token]], max_em: float) -> float:
+def _text_sizes(inline: InlineWriter, metrics: QFontMetricsF, text: Token) -> tuple[float, float]:
+    """Return the width of a cell's text, its marks included, and of its longest word."""
+    formulas, words = [], text.content
+    for child in text.children or ():
+        if child.type in _FORMULAS:
+            words = words.replace(formula_source(child), " ", 1)
+            formulas.append(inline.formula_px(child))
+    longest = max(map(metrics.horizontalAdvance, words.split()), default=0.0)
+    whole = metrics.horizontalAdvance(words) + sum(formulas)
+    return whole, max(longest, *formulas, 0.0)
+
+
+def _column_px(style: MarkdownStyle, cells: Sequence[tuple[float, float]], max_em: float) -> float:
     """Return the width of a column whose text wraps at a width; words wrap at a larger one."""
-    bold = QFont(style.font)
-    bold.setWeight(QFont.Weight.DemiBold)
-    metrics, em = QFontMetricsF(bold), style.em
-    texts = [text.content for _, text in cells]
-    whole = max(map(metrics.horizontalAdvance, texts))
-    word = max((metrics.horizontalAdvance(w) for text in texts for w in text.split()), default=0)
+    em, whole, word = style.em, max(cell[0] for cell in cells), max(cell[1] for cell in cells)
     text_px = max(min(whole, max_em * em), min(word, 2 * _COLUMN_EM * em))
     return text_px + 2 * style.px(_CELL_PX) + 2
 

@@ -242,15 +242,22 @@ class InlineWriter:
 
     def write_formula(self, token: Token, form: QTextCharFormat, *, is_display: bool) -> float:
         """Show a formula as a picture, or as its source; it is always copied as its source."""
-        source = formula_source(token)
-        points = self._style.font.pointSizeF() * 1.12  # small signs are legible
-        drawn = formula(token.content.strip(), points, self.color, is_display=is_display)
+        source, drawn = formula_source(token), self._drawn(token, is_display=is_display)
         if drawn is None:
             self._cursor.insertText(source.replace("\n", LINE_SEPARATOR), form)
             return 0
         self.ascent_px = max(self.ascent_px, drawn.height_px - drawn.descent_px)
         self._insert(drawn, f"formula:{is_display}:{self.color}:{source}", source, source)
         return drawn.width_px
+
+    def formula_px(self, token: Token) -> float:
+        """Return the width of a formula in a table, or of its source."""
+        drawn = self._drawn(token, is_display=True)
+        return self._style.width(formula_source(token)) if drawn is None else drawn.width_px
+
+    def _drawn(self, token: Token, *, is_display: bool) -> Drawn | None:
+        points = self._style.font.pointSizeF() * 1.12  # small signs are legible
+        return formula(token.content.strip(), points, self.color, is_display=is_display)
 
     def _insert(self, drawn: Drawn, name: str, source: str, accessible_name: str) -> None:
         form = self._pictures.format(name, drawn, self._style.font, self._available_px)

@@ -8,6 +8,7 @@ from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent, QWheel
 from PySide6.QtWidgets import QScrollBar, QTextEdit, QWidget
 
 from ui.kit.markdown.style import Decoration, MarkdownStyle
+from ui.kit.theme import current_theme
 
 _BAR_PX = 10
 _ABOVE_BAR_PX = 2
@@ -20,7 +21,10 @@ _BAR_LASTS_MS = 1_000  # after the last movement
 
 
 class PartBar(QScrollBar):
-    """A scroll bar that is drawn while its part is pointed at, has the focus or moves."""
+    """A scroll bar that is drawn while its part is pointed at, has the focus or moves.
+
+    With high contrast it is always drawn.
+    """
 
     def __init__(self, kind: str, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
@@ -35,7 +39,7 @@ class PartBar(QScrollBar):
     @property
     def is_drawn(self) -> bool:
         is_used = self.hasFocus() or self.isSliderDown() or self._moves.isActive()
-        return self._is_pointed_at or is_used
+        return self._is_pointed_at or is_used or current_theme().colors.is_strong
 
     def point_at(self, is_pointed_at: bool) -> None:
         if is_pointed_at != self._is_pointed_at:

@@ -7,7 +7,7 @@ from tests.support.looks.rich_text import (
     table_frames,
     tables,
 )
-from tests.ui.kit.markdown.views import GRID, shown
+from tests.ui.kit.markdown.views import GRID, shown, sideways_bars
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.theme import Theme
 
@@ -59,6 +59,12 @@ def test_formula_and_text_of_row_share_base_line(theme: Theme, qapp: QApplicatio
     view = shown(theme, qapp, "|a|b|\n|-|-|\n" + "".join(f"|{row}|\n" for row in rows))
     for row in range(1, 5):
         assert abs(_base_line(view, row, 0) - _base_line(view, row, 1)) <= 0.5
+
+
+def test_formula_counts_as_wide_as_it_is_drawn(theme: Theme, qapp: QApplication) -> None:
+    source = "$\\frac{\\partial f}{\\partial x}$"
+    view = shown(theme, qapp, f"|{'|'.join([source] * 6)}|\n|{'-|' * 6}\n", width=360)
+    assert not sideways_bars(view)
 
 
 def test_scrolling_table_has_columns_as_wide_as_their_text(
