@@ -7,13 +7,15 @@ from functools import partial
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
+from PySide6.QtCore import QObject, QPointF, QRectF, QSignalBlocker, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
     QImage,
     QKeyEvent,
     QMouseEvent,
+    QPainter,
+    QPainterPath,
     QPixmap,
     QTextCharFormat,
     QTextCursor,
@@ -58,7 +60,7 @@ from ui.words import FileRefused, lines_of
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
-_THUMBNAIL = QSizeF(48, 26)
+_THUMBNAIL, _THUMBNAIL_RADIUS = QSizeF(48, 26), 4
 _CHIP_PX = 34
 _READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
@@ -82,6 +84,21 @@ def _end_all(reading: list[ReadingFile]) -> None:
     for file in reading:
         file.reader.close()
     reading.clear()
+
+
+def _rounded(image: QImage) -> QPixmap:
+    """Return a picture with round corners."""
+    result = QPixmap(image.size())
+    result.setDevicePixelRatio(image.devicePixelRatio())
+    result.fill(Qt.GlobalColor.transparent)
+    area, outline = QRectF(QPointF(), image.deviceIndependentSize()), QPainterPath()
+    outline.addRoundedRect(area, _THUMBNAIL_RADIUS, _THUMBNAIL_RADIUS)
+    painter = QPainter(result)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setClipPath(outline)
+    painter.drawImage(area, image)
+    painter.end()
+    return result
 
 
 class FileChip(QFrame):
@@ -159,7 +176,7 @@ class FileChip(QFrame):
     async def _show_picture(self, path: Path) -> None:
         image = await asyncio.to_thread(picture_from, path, _THUMBNAIL)
         if image is not None and shiboken6.isValid(self):
-            self._thumbnail = QPixmap.fromImage(image)
+            self._thumbnail = _rounded(image)
             self._tint()
 
     def take_keys(self) -> None:

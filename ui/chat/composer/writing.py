@@ -83,6 +83,9 @@ class ContextBar(QFrame):
         self.setVisible(bool(text))
 
 
+_ORDER = "Next", "Then"
+
+
 class QueueCard(EditedInPlace):
     """One message that waits."""
 
@@ -97,6 +100,7 @@ class QueueCard(EditedInPlace):
         names = ", ".join(file.name for file in files)
         shown = self._shown = " · ".join(filter(None, (" ".join(text.split()), names)))
         self.order = label("", "faint", 0.92)
+        self.order.setMinimumWidth(max(map(self.order.fontMetrics().horizontalAdvance, _ORDER)))
         self.caption = ElidedLabel(shown)
         self.caption.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.send = push_button("Send Now", f"Stop the answer and send now: {shown}", kind="link")
@@ -118,7 +122,7 @@ class QueueCard(EditedInPlace):
         self.remove.clicked.connect(lambda: self.changed.emit(None))
 
     def show_position(self, number: int) -> None:
-        position = "Next" if number == 0 else "Then"
+        position = _ORDER[min(number, 1)]
         self.setAccessibleName(f"{position}: {self._shown}")
         self.order.setText(position)
 
