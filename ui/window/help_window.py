@@ -210,7 +210,8 @@ class HelpWindow(OwnWindow):
         self._opened: set[str] = set()  # folds
         side = QWidget()
         side.setFixedWidth(_LIST_PX)
-        column(self.search, self._empty, (self.topics, 1), spacing=8, on=side)
+        listed = column(self.search, self._empty, (self.topics, 1), spacing=8, on=side)
+        listed.addStretch()  # takes the room of a hidden list
         row(side, (self.page, 1), spacing=16, margins=(16, 16, 16, 16), on=self)
         try:
             self._all = list(topics_of(files))
@@ -253,6 +254,7 @@ class HelpWindow(OwnWindow):
             item = QListWidgetItem(topic.title, self.topics)
             item.setData(Qt.ItemDataRole.UserRole, topic)
         show_text(self._empty, "" if found else f"No Results for “{typed.strip()}”")
+        self.topics.setVisible(bool(found))
         if not found:
             self.page.show_topic(Topic("", ""), set(), [])
         self.topics.setCurrentRow(0)
