@@ -413,6 +413,7 @@ class InspectorWindow(OwnWindow):
         inspector = self.inspector
         for again in (self.again, self.ending.again):
             again.clicked.connect(inspector.record_everything)
+            again.clicked.connect(self.tape.setFocus)  # the button goes
         self.write.clicked.connect(self.writing_requested)
         self.past_runs.clicked.connect(self._show_past)
         self.open.clicked.connect(self.bar.choose_file)

@@ -515,6 +515,7 @@ class TapeLegend(ElidedLabel):
     def show_legend(self, text: str, marks: TokenMark) -> None:
         """Show the words of a legend, or samples in their place if the text explains these."""
         self.setText(text[:1].upper() + text[1:])
+        self.update()  # a label's own update leaves out its margins
         self._samples.clear()
         self._samples.setDefaultFont(self.font())
         self._stop_range = 0, 0

@@ -167,8 +167,8 @@ class TokensTab(InspectorTab):
 
     def show_run(self, shown: ShownRun | None) -> None:
         self.model.show_trace(None if shown is None else shown.trace)
-        self._refresh_note()
         super().show_run(shown)
+        self._refresh_note()
 
     def catch_up(self) -> None:
         self._refresh_visible()
@@ -204,8 +204,11 @@ class TokensTab(InspectorTab):
         text = counted(count, "token")
         if hidden:
             text = f"the newest {count:,} of {counted(count + hidden, 'token')}"
+        elif not count and self.filter.text():
+            text = "Nothing matches"
         elif not count:
-            text = "Nothing matches" if self.filter.text() else "No tokens were recorded"
+            is_running = self.shown is not None and not self.shown.run.is_over
+            text = "" if is_running else "No tokens were recorded"
         self.note.setText(text)
         self.copy.setEnabled(bool(count))
 
