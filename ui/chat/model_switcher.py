@@ -271,7 +271,7 @@ class ModelSwitcher(Popover):
         self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.empty = label("No models match.", "muted")
+        self.empty = label("No Matching Models", "muted")
         self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)

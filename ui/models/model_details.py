@@ -215,8 +215,7 @@ class ModelDetails(QFrame):
             problem = self._library.downloads.disk_shortage(model.name, model.size_bytes)
         show_text(self.problem, problem if download is None else "")
         memory = self._finder.memory
-        is_fit_known = result is not None and not result.model.problem
-        show_text(self.fit, fit_sentence(result, memory) if result and is_fit_known else "")
+        show_text(self.fit, "" if result is None or problem else fit_sentence(result, memory))
         fit = None if model is None else model.fit(memory)
         restyle(self.fit, "role", "muted" if fit is None else _FITS.get(fit, "muted"))
         is_coming = not problem if download is None else download.stage == "running"

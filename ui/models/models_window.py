@@ -174,7 +174,7 @@ class ModelsWindow(OwnWindow):
         more = row(16, self.more, 16)
         column((self.list, 1), more, margins=(8, 0, 0, 8), on=left)
         self._nothing = QWidget()
-        title = label("No Models Found", "title", 1.15)
+        title = label("No Matching Models", "title", 1.15)
         title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         clear = row(STRETCH, self.clear, STRETCH)
         lines = (STRETCH, title, self.empty, clear, STRETCH)
