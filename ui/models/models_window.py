@@ -12,7 +12,7 @@ from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit
 from engine.library.model_files import model_name
 from engine.wording import as_sentence, counted
-from ui.kit.buttons import Choice, push_button
+from ui.kit.buttons import Choice, EmptyState, push_button
 from ui.kit.commands import Command, Submenu, context_menu, fill_menu
 from ui.kit.commands import Entry as MenuEntry
 from ui.kit.dialogs import choose_folder, show_in_files, show_in_files_label
@@ -102,9 +102,8 @@ class ModelsWindow(OwnWindow):
         self.problem = label("", "", is_wrapped=True)
         self.again = QPushButton("Try Again")
         self.question = QuestionBar()
-        self.empty = label("", "muted", is_wrapped=True)
-        self.empty.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.clear = QPushButton()
+        self.empty = EmptyState(self.clear)
         self.entries = ModelEntries(library, self.finder, self.upkeep, self)
         self.list = ModelList(self.entries)
         self.more = push_button("Show More", "Show more models")
@@ -173,12 +172,6 @@ class ModelsWindow(OwnWindow):
         left = QWidget()
         more = row(16, self.more, 16)
         column((self.list, 1), more, margins=(8, 0, 0, 8), on=left)
-        self._nothing = QWidget()
-        title = label("No Matching Models", "title", 1.15)
-        title.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        clear = row(STRETCH, self.clear, STRETCH)
-        lines = (STRETCH, title, self.empty, clear, STRETCH)
-        column(*lines, spacing=8, margins=16, on=self._nothing)
         self._splitter = QSplitter()
         self._splitter.setChildrenCollapsible(False)
         self._splitter.addWidget(left)
@@ -198,14 +191,14 @@ class ModelsWindow(OwnWindow):
                 margins=(16, 16, 16, 4),
             ),
             (self._splitter, 1),
-            (self._nothing, 1),
+            (self.empty, 1),
             rule,
             self.memory,
             spacing=0,
             on=self,
         )
         # Until they are needed: the first size of the window has no room for all of them.
-        for part in (self._narrowing, self.outcome, self._problem_bar, self._nothing, self.more):
+        for part in (self._narrowing, self.outcome, self._problem_bar, self.empty, self.more):
             part.hide()
 
     def _connect_signals(self) -> None:
@@ -318,8 +311,8 @@ class ModelsWindow(OwnWindow):
         self.entries.refresh()
         text = self._empty_text() if self.entries.row_of(None) < 0 else ""
         self._splitter.setVisible(not text)
-        self._nothing.setVisible(bool(text))
-        self.empty.setText(text)
+        self.empty.setVisible(bool(text))
+        self.empty.show_text("No Matching Models", text)
         self.clear.setText("Clear Filters" if finder.left_out else "Clear Search")
 
     def _empty_text(self) -> str:

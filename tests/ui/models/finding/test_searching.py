@@ -83,13 +83,13 @@ async def test_results_are_sorted_and_narrowed_and_what_fits_stands_first(
     assert set(names()) == {"b", "c"}
     assert opened.entry("Hugging Face").note == "2 of 3 models"
     await opened.search("nothing-like-it")
-    assert "No MLX model on Hugging Face" in finding.empty.text()
+    assert "No MLX model on Hugging Face" in finding.empty.detail.text()
     assert not finding.list.isVisible()
     finding.clear.click()
     assert finding.field.text() == ""
     await eventually(finding.list.isVisible)
     finding.field.setText("large")
-    await eventually(lambda: finding.empty.text() == "No results match the filters.")
+    await eventually(lambda: finding.empty.detail.text() == "No results match the filters.")
     assert finding.clear.text() == "Clear Filters"
     finding.clear.click()
     assert names() == ["a"]
