@@ -304,3 +304,14 @@ async def test_blank_chat_is_listed_once_something_is_drafted(window: MainWindow
     tooltip = rows.index_of(blank).data(Qt.ItemDataRole.ToolTipRole)
     assert "Draft" in tooltip
     assert window.sidebar.list.currentIndex() == rows.index_of(blank)
+
+
+async def test_chat_with_an_attached_file_is_marked_as_a_draft(
+    window: MainWindow, tmp_path: Path
+) -> None:
+    note = tmp_path / "note.txt"
+    note.write_text("Hello")
+    window.workspace.new_conversation()
+    window.chat.composer.attachments.attach([note])
+    await eventually(lambda: listed(window)[0] == window.workspace.selected.title)
+    assert window.workspace.selected.has_draft
