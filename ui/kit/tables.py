@@ -206,7 +206,9 @@ class TableView(QTableView):
         # The heads take no focus, so the menu of the rows offers the columns, too.
         menu = QMenu("Columns", self)
         fill_menu(menu, (), self.column_entries)
-        self.addAction(menu.menuAction())
+        separator = QAction(self)
+        separator.setSeparator(True)
+        self.addActions([separator, menu.menuAction()])
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         self._show_chosen_columns()
         self.doubleClicked.connect(self.row_opened)

@@ -39,7 +39,7 @@ class PortTakenServer:
 
 
 @pytest.fixture
-def parent(qtbot: QtBot) -> Iterator[QWidget]:
+def parent(theme: Theme, qtbot: QtBot) -> Iterator[QWidget]:
     made = QWidget()
     qtbot.addWidget(made)
     copy_text("")
