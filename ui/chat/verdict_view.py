@@ -50,7 +50,7 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
             case "none":
                 return "chat", "quiet", "No model is loaded", "Open a model folder to begin."
             case _:
-                detail = "When an answer ends, the reason appears here."
+                detail = "The reason it stops appears here."
                 return "stop-match", "quiet", "No answer yet", detail
     if run.state == "refused":
         return "fault", "fault", "This message was not sent to the model.", run.refusal
@@ -70,7 +70,7 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
         return icon, tone, sentence, detail
     if (verdict := run.verdict) is None:
         chars = [counted(len(run.text), "character")] if run.state == "streaming" else []
-        stops = counted(len(run.stops), "stop") if run.stops else "no stops"
+        stops = counted(len(run.stops), "stop") if run.stops else "No stops"
         doing, _, progress = sentence.partition(": ")
         return icon, tone, doing, progress or " · ".join((*chars, stops))
     finished = run.finished

@@ -75,6 +75,8 @@ _PATHS = {
     "chevron-left": '<path d="M14.5 6l-6 6 6 6"/>',
     "download": '<path d="M12 4v10.5M7.5 10.5L12 15l4.5-4.5M5 19.5h14"/>',
     "code": '<path d="M8.5 7.5L4 12l4.5 4.5M15.5 7.5L20 12l-4.5 4.5M13.3 5.5l-2.6 13"/>',
+    "picture": '<rect x="3.5" y="5" width="17" height="14" rx="2.5"/><circle cx="8.7" cy="9.8" '
+    'r="1.4"/><path d="M4 17l5-4.5 3.5 3 3.2-2.7 4.3 3.7"/>',
     "calendar": '<rect x="4" y="5.5" width="16" height="14.5" rx="3"/>'
     '<path d="M4 10.5h16M8.5 3.5v4M15.5 3.5v4"/>',
     "spinner": '<path d="M12 3.8a8.2 8.2 0 1 1-7.3 4.5"/>',

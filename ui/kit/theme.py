@@ -130,7 +130,7 @@ QPushButton[kind="suggestion"]:hover { background: $hover; border-color: $strong
 QPushButton[kind="suggestion"]:pressed { background: $line; }
 QPushButton[kind="suggestion"] > QLabel:disabled { color: $hint; }
 QPushButton[kind="wide"] { border-radius: 8px; text-align: left; padding: 7px 6px; }
-QPushButton[kind="picture"] { background: transparent; border: 1px solid $line; padding: 3px; }
+QPushButton[kind="picture"] { background: transparent; border: 1px solid transparent; padding: 0; }
 
 QToolButton {
     background: transparent; border: 1px solid transparent; border-radius: 6px; padding: 3px;

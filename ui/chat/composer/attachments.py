@@ -7,15 +7,13 @@ from functools import partial
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QObject, QPointF, QRectF, QSignalBlocker, QSize, QSizeF, Qt, Signal
+from PySide6.QtCore import QObject, QSignalBlocker, QSize, QSizeF, Qt, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
     QImage,
     QKeyEvent,
     QMouseEvent,
-    QPainter,
-    QPainterPath,
     QPixmap,
     QTextCharFormat,
     QTextCursor,
@@ -36,6 +34,7 @@ from engine.wording import counted
 from ui.chat.composer.pictures import (
     PastedPicture,
     picture_button,
+    rounded,
     show_picture,
     store_picture,
 )
@@ -60,7 +59,7 @@ from ui.words import FileRefused, lines_of
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
-_THUMBNAIL, _THUMBNAIL_RADIUS = QSizeF(48, 26), 4
+_THUMBNAIL = QSizeF(48, 26)
 _CHIP_PX = 34
 _READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
@@ -86,21 +85,6 @@ def _end_all(reading: list[ReadingFile]) -> None:
     reading.clear()
 
 
-def _rounded(image: QImage) -> QPixmap:
-    """Return a picture with round corners."""
-    result = QPixmap(image.size())
-    result.setDevicePixelRatio(image.devicePixelRatio())
-    result.fill(Qt.GlobalColor.transparent)
-    area, outline = QRectF(QPointF(), image.deviceIndependentSize()), QPainterPath()
-    outline.addRoundedRect(area, _THUMBNAIL_RADIUS, _THUMBNAIL_RADIUS)
-    painter = QPainter(result)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-    painter.setClipPath(outline)
-    painter.drawImage(area, image)
-    painter.end()
-    return result
-
-
 class FileChip(QFrame):
     """A small card with an icon, the name, a few words and one button.
 
@@ -111,9 +95,12 @@ class FileChip(QFrame):
     opened = Signal()
     removed = Signal()
 
-    def __init__(self, name: str, text: str, icon: str, accessible_name: str) -> None:
+    def __init__(
+        self, name: str, text: str, icon: str, accessible_name: str, kind: str = "report"
+    ) -> None:
         super().__init__()
         self.setObjectName("file_chip")
+        self._kind = kind
         self.entries: Callable[[], list[Entry]] = list
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.setFixedHeight(_CHIP_PX)
@@ -176,7 +163,7 @@ class FileChip(QFrame):
     async def _show_picture(self, path: Path) -> None:
         image = await asyncio.to_thread(picture_from, path, _THUMBNAIL)
         if image is not None and shiboken6.isValid(self):
-            self._thumbnail = _rounded(image)
+            self._thumbnail = rounded(image, 4)
             self._tint()
 
     def take_keys(self) -> None:
@@ -217,7 +204,7 @@ class FileChip(QFrame):
 
     def _tint(self) -> None:
         theme = current_theme()
-        icon = self._thumbnail or icons.pixmap("report", theme.colors.muted, 15)
+        icon = self._thumbnail or icons.pixmap(self._kind, theme.colors.muted, 15)
         self._picture.setPixmap(icon)
         self.updateGeometry()
 
@@ -719,7 +706,8 @@ class AttachedFile(QWidget):
             icon, accessible_name = "detach", f"Open {file.name}"
         else:
             icon, accessible_name = "chevron-right", f"Show the text of {file.name}"
-        self.chip = FileChip(file.name, "", icon, accessible_name)
+        kind = "picture" if file.kept_file and not file.is_sound else "report"
+        self.chip = FileChip(file.name, "", icon, accessible_name, kind)
         self.show_excerpt(file, excerpt)
         column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
         self.pictures_folder: Path | None = None

@@ -4,13 +4,14 @@ import asyncio
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QRectF, QSize, QSizeF, Qt
+from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QPointF, QRectF, QSize, QSizeF, Qt
 from PySide6.QtGui import (
     QGuiApplication,
     QIcon,
     QImage,
     QImageReader,
     QPainter,
+    QPainterPath,
     QPaintEvent,
     QPixmap,
 )
@@ -84,13 +85,29 @@ def _read(data: bytes) -> QImage:
         return reader.read()
 
 
+def rounded(image: QImage, radius_px: float) -> QPixmap:
+    """Return a picture with round corners."""
+    result = QPixmap(image.size())
+    result.setDevicePixelRatio(image.devicePixelRatio())
+    result.fill(Qt.GlobalColor.transparent)
+    area, outline = QRectF(QPointF(), image.deviceIndependentSize()), QPainterPath()
+    outline.addRoundedRect(area, radius_px, radius_px)
+    painter = QPainter(result)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    painter.setClipPath(outline)
+    painter.drawImage(area, image)
+    painter.end()
+    return result
+
+
 def picture_button(name: str, image: QImage) -> QPushButton:
     """Return a button that is a picture; a click shows it large."""
     button = push_button("", f"Picture {name}", kind="picture")
     button.setToolTip(f"Show {name}")
     button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-    button.setIcon(QIcon(QPixmap.fromImage(image)))
+    button.setIcon(QIcon(rounded(image, 8)))
     button.setIconSize(image.deviceIndependentSize().toSize())
+    button.setFixedSize(button.iconSize() + QSize(2, 2))  # its left edge is the picture's
     return button
 
 
