@@ -313,7 +313,9 @@ class WhatIfTab(InspectorTab):
 
     def _lay_out(self) -> None:
         head = row((self.sentence, 1), self.reset, self.use, self.more, spacing=8)
-        panes = row((column(self.editor, STRETCH), 2), (self.kept, 3), spacing=16)
+        tried = column(label("Stops to try", "muted", 0.92), self.editor, STRETCH, spacing=4)
+        kept = column(label("Text that is kept", "muted", 0.92), (self.kept, 1), spacing=4)
+        panes = row((tried, 2), (kept, 3), spacing=16)
         # The two panes side by side are wider than a narrow window.
         area = scrolling(panes, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -98,6 +98,7 @@ class TapeView(QTextEdit):
             | Qt.TextInteractionFlag.TextSelectableByKeyboard
         )
         self.setUndoRedoEnabled(False)
+        self.setCursorWidth(0)  # the chosen token is marked
         self.setMouseTracking(True)
         self.viewport().setMouseTracking(True)
         align(self)
