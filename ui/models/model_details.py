@@ -72,7 +72,7 @@ class ModelDetails(QFrame):
         self.more = IconButton("more", "More actions")
         self.more.setMenu(QMenu(self.more))
         self.more.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
-        self.template = push_button("", kind="link")
+        self.template = push_button("Chat Template…", kind="link")
         for link in (self.template, self.page):
             link.setProperty("is_flush", True)
         self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
@@ -116,8 +116,7 @@ class ModelDetails(QFrame):
             self.then,
             8,
             self.facts,
-            (self.template, 0, Qt.AlignmentFlag.AlignLeft),
-            (self.page, 0, Qt.AlignmentFlag.AlignLeft),
+            row(self.template, self.page, STRETCH, spacing=16),
             8,
             self._rule,
             self.card,
@@ -196,6 +195,9 @@ class ModelDetails(QFrame):
             shown = facts(entry.local.found, entry.local.draft)
             info = self._library.models.status(entry.local.folder).info
             shown.append(("Own Draft Head", "" if info is None else _draft_head_text(info)))
+            whose = "Yours" if entry.local.has_user_template else "The model’s own"
+            can_be_loaded = entry.local.found.can_be_loaded
+            shown.append(("Chat Template", whose if can_be_loaded else ""))
         elif entry.hub is not None:
             shown = entry.hub.facts
         shown = [fact for fact in shown if fact[1]]
@@ -241,9 +243,6 @@ class ModelDetails(QFrame):
         self.update_button.setVisible(newer is not None)
         show_text(self.newer, "" if newer is None else newer_text(newer))
         self.template.setVisible(model is not None and model.found.can_be_loaded)
-        if model is not None:
-            whose = "yours" if model.has_user_template else "the model’s own"
-            self.template.setText(f"Chat template: {whose}")
 
     def _show_buttons(self, entry: Entry, state: EntryState, download: Download | None) -> None:
         name, action = entry.title, state.action

@@ -26,8 +26,8 @@ async def opened_template(opened: OpenedModels) -> TemplateWindow:
     return window
 
 
-def link_text(opened: OpenedModels) -> str:
-    return opened.pick("demo-model").template.text()
+def whose_template(opened: OpenedModels) -> str:
+    return dict(opened.pick("demo-model").shown_facts)["Chat Template"]
 
 
 async def prompt_of(opened: OpenedModels) -> str:
@@ -65,7 +65,7 @@ async def test_template_is_used_at_once_kept_and_undone(opened: OpenedModels) ->
     await eventually(lambda: opened.state.stage == "ready")
     assert await prompt_of(opened) == own.replace("<|im_end|>", "<|endoftext|>")
     assert {end.text: end.source for end in opened.info.eos}["<|endoftext|>"] == "template"
-    await eventually(lambda: link_text(opened) == "Chat template: yours")
+    await eventually(lambda: whose_template(opened) == "Yours")
     assert window.pill.word == "Yours"
     kept = ChoicesState(opened.window.preferences).template_of(opened.demo)
     assert kept == window.editor.field.text()
