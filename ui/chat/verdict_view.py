@@ -16,7 +16,7 @@ from ui.kit.buttons import IconBadge, fold_button, push_button
 from ui.kit.flow_text import FlowText
 from ui.kit.html import colored, element, joined
 from ui.kit.labels import FactTable, clear_layout, label, show_text, thin_bar
-from ui.kit.layouts import column, row
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme, fixed_font, sized_font
 from ui.models.models import Models
@@ -165,7 +165,7 @@ class VerdictView(QFrame):
         facts = FactTable(fixed_font(self.font(), 0.92))
         for part in (self._bar, self._tail_card):
             part.hide()
-        self.copy_report.setVisible(run is not None and run.is_over)
+        self._show_copy()
         self.inspect.setVisible(run is not None)
         self._show_text(*_card_text(run, self._model))
         if run is None or run.state == "refused":
@@ -302,19 +302,18 @@ class VerdictView(QFrame):
         self._folded = QWidget()
         self._folded.hide()
         self.heading.toggled.connect(self._folded.setVisible)
-        self.inside = column(
-            self._tail_card,
-            self._facts,
-            (self.copy_report, 0, Qt.AlignmentFlag.AlignLeft),
-            spacing=12,
-            on=self._folded,
-        )
+        self.heading.toggled.connect(self._show_copy)
+        self.inside = column(self._tail_card, self._facts, spacing=12, on=self._folded)
         column(
-            (self.heading, 0, Qt.AlignmentFlag.AlignLeft),
+            row(self.heading, STRETCH, self.copy_report),
             self._folded,
             spacing=8,
             on=self.details,
         )
+
+    def _show_copy(self) -> None:
+        is_over = self.run is not None and self.run.is_over
+        self.copy_report.setVisible(is_over and self.heading.isChecked())
 
     def _copy(self) -> None:
         if self.run is not None:
