@@ -31,7 +31,7 @@ _PURPOSE = (
 )
 _LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 80
 _PICTURE_PX, _PICTURE_HEIGHT_PX = 560, 420
-_WHOLE_PICTURE_PX = _PICTURE_PX + 40  # the width of a page with margins and a scroll bar
+_WHOLE_PICTURE_PX = _PICTURE_PX + 32  # the width of a page with margins and a scroll bar
 _FOLD = "fold"  # the scheme of links that show and hide a part of a page
 _SHORT = "In Short"
 TOPICS = {
