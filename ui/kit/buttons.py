@@ -18,7 +18,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit import icons
 from ui.kit.icon_engine import themed_icon
-from ui.kit.labels import WrappedLabel, label
+from ui.kit.labels import WrappedLabel, label, show_text
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import COPIED_MS, copy_text
 from ui.kit.motion import fade
@@ -221,7 +221,7 @@ class EmptyState(QWidget):
 
     def show_text(self, title: str, detail: str) -> None:
         self.title.setText(title)
-        self.detail.setText(detail)
+        show_text(self.detail, detail)
 
 
 class UndoBar(QFrame):
