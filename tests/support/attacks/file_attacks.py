@@ -280,7 +280,7 @@ def _read_stops(path: Path) -> str:
         words = str(refusal)
     else:
         return "read"
-    assert words.startswith((path.name, "This is not", "A stop list", "Entry")), words
+    assert words.startswith((f"“{path.name}”", "This is not", "A stop list", "Entry")), words
     return "refused"
 
 
