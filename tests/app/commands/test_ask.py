@@ -104,7 +104,8 @@ def test_ask_unreadable_file_is_named(
     (tmp_path / name).write_bytes(content)
     assert main(["ask", "Why?", "--file", str(tmp_path / name)]) == 1
     message = capsys.readouterr().err
-    assert name in message and reason in message
+    assert name in message
+    assert reason in message
     assert prompts == []
 
 
