@@ -13,9 +13,10 @@ _MAX_LINE_CHARS = 4_000  # a longer line is one long text, such as a picture
 _MAX_CHARS = 60_000  # a longer text stays plain: coloring it takes longer than a frame
 _PARTS = re.compile(
     r'(?P<muted>^[A-Za-z][\w-]*(?=: ))|(?P<tool>"(?:[^"\\]|\\.)*"(?=\s*:))'
-    r'|(?P<done>"(?:[^"\\]|\\.)*")|(?P<limit>(?<![\w.-])(?:-?\d[\d.eE+-]*|true|false|null)(?![\w.-]))'
+    r'|(?P<done>"(?:[^"\\]|\\.)*(?:"|…$))|(?<![\w.-])'
+    r"(?:(?P<limit>-?\d[\d.eE+-]*)|(?P<match>true|false|null))(?![\w.-])"
 )
-"""Each group has the name of its color."""
+"""Each group has the name of its color; a text that is shown in part may end within a string."""
 
 
 class WireHighlighter(QSyntaxHighlighter):

@@ -75,9 +75,12 @@ def short_reason(message: str) -> str:
 
 
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]+`)", re.DOTALL)
-_PICTURES = re.compile(r"\[!\[[^\]]*\]\([^)]*\)\]\([^)]*\)|!\[[^\]]*\]\([^)]*\)")
-_MARKUP = re.compile(r"<!--.*?-->|<(style|script)\b.*?</\1>|</?[a-zA-Z][^<>]*>", re.DOTALL)
-_EMPTY_LINK = re.compile(r"\[([^\]]*)\]\(\s*\)")
+# None reads past another beginning: a card of many unclosed parts would take minutes.
+_PICTURES = re.compile(r"\[!\[[^\[\]]*\]\([^)\[]*\)\]\([^)\[]*\)|!\[[^\[\]]*\]\([^)\[]*\)")
+_MARKUP = re.compile(
+    r"<!--(?:(?!<!--).)*?-->|<(style|script)\b(?:(?!<\1).)*?</\1>|</?[a-zA-Z][^<>]*>", re.DOTALL
+)
+_EMPTY_LINK = re.compile(r"\[([^\[\]]*)\]\(\s*\)")
 
 
 def readable_card(text: str) -> str:
@@ -88,7 +91,7 @@ def readable_card(text: str) -> str:
         parts[at] = _MARKUP.sub("", _PICTURES.sub("", plain))
     # Indented rests of HTML would be code, and a line of dashes below text a heading.
     card = _EMPTY_LINK.sub(r"\1", "".join(parts))
-    return re.sub(r"(?:[ \t]*\n){3,}", "\n\n", card).strip()
+    return re.sub(r"\n(?:[ \t]*\n){2,}", "\n\n", card).strip()
 
 
 def row_facts(found: FoundModel, used_at: float) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QColor, QImage, QMouseEvent, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QImage, QMouseEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
@@ -23,15 +23,15 @@ from engine.wording import seconds
 from ui.chat.composer.pictures import picture_button
 from ui.kit.buttons import IconBadge, IconButton, copy_button, push_button
 from ui.kit.commands import Command, fill_menu
-from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText, utf16_length
+from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
-from ui.kit.markdown.style import highlighted_lines
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
+from ui.kit.wire_text import WireHighlighter
 from ui.records.attachments import Attachment
 from ui.records.facts import remembered
 from ui.records.runs import GrowingCall, Run
@@ -251,20 +251,17 @@ class PermissionRow(QWidget):
 class _CodeText(FlowText):
     """A text in the font of code; a long one shows its beginning until ``fold`` is checked."""
 
-    def __init__(self, accessible_name: str, language: str = "") -> None:
+    def __init__(self, accessible_name: str) -> None:
         super().__init__()
         self.setObjectName("answer_text")
         self.setAccessibleName(accessible_name)
         self.setFont(current_theme().code_font())
         self.whole = ""
-        self._language = language
         noun = f"{accessible_name[:1].lower()}{accessible_name[1:]}"
         self.fold = push_button("Show All", f"Show all of the {noun}", kind="fold")
         self.fold.setCheckable(True)
         self.fold.toggled.connect(lambda _: self._show())
         self.fold.hide()
-        if language:
-            current_theme().changed.connect(self._show)
 
     def show_text(self, whole: str) -> None:
         self.whole = whole
@@ -274,25 +271,7 @@ class _CodeText(FlowText):
     def _show(self) -> None:
         is_whole = self.fold.isChecked()
         self.fold.setText("Show Less" if is_whole else "Show All")
-        shown = self.whole if is_whole else _shortened(self.whole)
-        self.setPlainText(shown)
-        # Coloring takes a second for a megabyte.
-        if not self._language or len(self.whole) > _MAX_SHOWN_CHARS:
-            return
-        cursor, form = QTextCursor(self.document()), QTextCharFormat()
-        cursor.beginEditBlock()
-        # The whole text is colored: a string that is cut has no end, and no color.
-        lines = highlighted_lines(self.whole, self._language, current_theme().colors)
-        for number, line in enumerate(lines[: self.document().blockCount()]):
-            block = self.document().findBlockByNumber(number)
-            at, end = block.position(), block.position() + block.length() - 1
-            for text, color in line:
-                cursor.setPosition(min(at, end))
-                at += utf16_length(text)
-                cursor.setPosition(min(at, end), QTextCursor.MoveMode.KeepAnchor)
-                form.setForeground(QColor(color))
-                cursor.mergeCharFormat(form)
-        cursor.endEditBlock()
+        self.setPlainText(self.whole if is_whole else _shortened(self.whole))
 
 
 class _Card(QFrame):
@@ -388,7 +367,8 @@ class ToolCard(_Card):
         if has_none(arguments):
             inside.addWidget(label("No arguments", "faint", 0.88))
         else:
-            self.arguments = _CodeText(f"Arguments of {name}", "json")
+            self.arguments = _CodeText(f"Arguments of {name}")
+            WireHighlighter(self.arguments.document())
             self.arguments.show_text(arguments)
             copy = copy_button(f"Copy the arguments of {name}", lambda: arguments)
             inside.addLayout(row((label("Arguments", "faint", 0.88), 1), copy))

@@ -1,6 +1,7 @@
 """What the view that finds models shows of the chosen one: its card, its terms, its fit."""
 
 import shutil
+import time
 from importlib.metadata import version
 
 import pytest
@@ -134,6 +135,13 @@ Made from [`a/b`]() with <b>care</b>: `<|end|>` ends.
     assert readable_card(text) == (
         "# A Card\n\nMade from `a/b` with care: `<|end|>` ends.\n\n```html\n<p>kept</p>\n```"
     )
+
+
+@pytest.mark.parametrize("begin", ["<!-- ", "<style>", "[![", "[", "![a](", "[![a](b)](", " "])
+def test_card_of_unclosed_parts_is_read_in_linear_time(begin: str) -> None:
+    began = time.process_time()
+    readable_card(begin * 100_000)
+    assert time.process_time() - began < 2
 
 
 async def test_headings_of_a_card_are_not_larger_than_the_title(
