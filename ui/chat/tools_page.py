@@ -18,7 +18,7 @@ from engine.wording import counted
 from ui.kit.buttons import IconButton, ToggleSwitch, push_button
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import STRETCH, card, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
 from ui.records.facts import MEMORY_SERVER
@@ -53,7 +53,6 @@ class ToolsPage(QWidget):
         self._folder_without_memory = ""
         self.boxes: dict[tuple[str, ...], QAbstractButton] = {}
         self.approved: dict[tuple[str, str], QPushButton] = {}
-        self.retries: dict[str, QPushButton] = {}
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._list = QWidget()
@@ -113,10 +112,7 @@ class ToolsPage(QWidget):
             name.setMinimumWidth(_EXAMPLE_PX)
             examples.append(row(name, (ElidedLabel(purpose, "muted", 0.92), 1), spacing=8))
         steps = row(self.add, STRETCH)
-        card = QFrame()
-        card.setObjectName("card")
-        column(*texts, 4, *examples, 4, steps, spacing=8, margins=(16, 12, 12, 16), on=card)
-        return card
+        return card(*texts, 4, *examples, 4, steps, spacing=8, margins=(16, 12, 12, 16))
 
     def _start_chosen(self) -> None:
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
@@ -142,7 +138,6 @@ class ToolsPage(QWidget):
         self.boxes.clear()
         self.approved.clear()
         clear_layout(self._list.layout())
-        self.retries.clear()
         groups = self._list.layout()
         assert isinstance(groups, QVBoxLayout)
         for server in others:
@@ -186,19 +181,17 @@ class ToolsPage(QWidget):
         status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         status.setMinimumHeight(1)
-        card = QFrame()
-        card.setObjectName("card")
         head = row((ElidedLabel(name, "title"), 1), switch, spacing=8)
-        lines = column(head, status, spacing=4, margins=(16, 8, 12, 12), on=card)
+        lines = column(head, status, spacing=4)
+        whole = card(lines, margins=(16, 8, 12, 12))
         if server.stage == "failed":
             retry = push_button("Try Again", f"Start {server.name} again", kind="link")
             retry.setProperty("is_flush", True)
             retry.clicked.connect(partial(self._restart, server.name))
-            self.retries[server.name] = retry
             lines.addLayout(row(retry, STRETCH))
         has_no_tools = is_memory and not (self._can_call and switch.isEnabled())
         if not is_used or has_no_tools:
-            return card
+            return whole
         for tool in server.tools:
             lines.addSpacing(4)
             box = QCheckBox(tool.title)
@@ -213,7 +206,7 @@ class ToolsPage(QWidget):
                 lines.addLayout(self._with_approval(tool, box))
             else:
                 lines.addWidget(box)
-        return card
+        return whole
 
     def _memory_text(self) -> str:
         memory = self._toolbox.memory

@@ -10,7 +10,6 @@ from PySide6.QtCore import QSignalBlocker, Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCompleter,
-    QFrame,
     QLineEdit,
     QListWidget,
     QListWidgetItem,
@@ -66,7 +65,7 @@ from ui.kit.html import (
     with_code_spans,
 )
 from ui.kit.labels import label, show_text, thin_bar
-from ui.kit.layouts import STRETCH, Item, column, row, scrolling
+from ui.kit.layouts import STRETCH, Item, card, column, row, scrolling
 from ui.kit.menus import copy_from
 from ui.kit.rows import RowDelegate
 from ui.kit.tasks import start_task, write_file
@@ -307,11 +306,9 @@ class ProbeWindow(OwnWindow):
             subject = label(name)
             subject.setMinimumWidth(_SUBJECT_PX)
             lines.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
-        card = QFrame()
-        card.setObjectName("card")
-        column(*lines, spacing=8, margins=(16, 12, 16, 12), on=card)
+        checks = card(*lines, spacing=8, margins=(16, 12, 16, 12))
         heading = label("Checks", "heading")
-        column(heading, card, spacing=8, margins=(0, 8, 0, 0), on=subjects)
+        column(heading, checks, spacing=8, margins=(0, 8, 0, 0), on=subjects)
 
     async def _look_for_servers(self) -> None:
         """Offer the servers that run on this computer; the first one is the usual address."""

@@ -60,6 +60,14 @@ def row(
     return _fill(QHBoxLayout(), items, spacing, margins, on)
 
 
+def card(*items: Item, spacing: int | None = None, margins: Margins = 16) -> QFrame:
+    """Return a frame with a column of items."""
+    frame = QFrame()
+    frame.setObjectName("card")
+    column(*items, spacing=spacing, margins=margins, on=frame)
+    return frame
+
+
 def form(
     *rows: tuple[str | QWidget, Inside] | Inside,
     spacing: int | tuple[int, int] | None = None,

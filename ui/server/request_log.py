@@ -6,7 +6,7 @@ from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import QFrame, QWidget
+from PySide6.QtWidgets import QWidget
 
 from engine.values.verdict import sentence
 from engine.wording import counted, escaped, figure, seconds
@@ -22,7 +22,7 @@ from ui.kit.dates import format_time
 from ui.kit.dialogs import choose_target
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label
-from ui.kit.layouts import column, row
+from ui.kit.layouts import card, column, row
 from ui.kit.rows import DISPLAY, Index
 from ui.kit.tables import NONE, TableColumn, TableModel, TableView
 from ui.kit.tasks import finish_tasks, start_task, write_file
@@ -288,10 +288,9 @@ class RequestLogPanel(QWidget):
         self.command.setFont(fixed_font(self.command.font(), 0.93))
         self.command.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         copy = copy_button("Copy the command", self.command.text)
-        self._example = QFrame()
-        self._example.setObjectName("card")
         top = Qt.AlignmentFlag.AlignTop
-        row(self.command, (copy, 0, top), spacing=8, margins=(16, 12, 8, 12), on=self._example)
+        line = row(self.command, (copy, 0, top), spacing=8)
+        self._example = card(line, margins=(16, 12, 8, 12))
         self.show_all = push_button("Clear Filters")
         self.empty = EmptyState(self._example, self.start, self.show_all)
         self._advice, self._is_off = "", False

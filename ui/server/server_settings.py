@@ -6,7 +6,6 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import (
     QBoxLayout,
-    QFrame,
     QLabel,
     QLayout,
     QLineEdit,
@@ -15,7 +14,7 @@ from PySide6.QtWidgets import (
 
 from ui.kit.buttons import IconButton, ToggleSwitch, copy_button, push_button
 from ui.kit.labels import ElidedLabel, clear_layout, label
-from ui.kit.layouts import STRETCH, Item, Margins, column, row
+from ui.kit.layouts import STRETCH, Item, Margins, card, column, row
 from ui.kit.theme import fixed_font, restyle
 from ui.preferences import declaration
 from ui.server.local_server import LocalServerState
@@ -276,11 +275,8 @@ def _hint(text: str) -> QLabel:
 
 def titled_card(title: str, *items: Item, spacing: int = 8, margins: Margins = 16) -> QWidget:
     """Return items in a frame, below the title of the group if it has one."""
-    whole, frame = QWidget(), QFrame()
+    whole, heading = QWidget(), label(title, "title")
     whole.setObjectName("group")
-    frame.setObjectName("card")
-    column(*items, spacing=spacing, margins=margins, on=frame)
-    heading = label(title, "title")
     heading.setVisible(bool(title))
-    column(heading, frame, spacing=8, on=whole)
+    column(heading, card(*items, spacing=spacing, margins=margins), spacing=8, on=whole)
     return whole

@@ -7,7 +7,7 @@ from typing import Any
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QKeySequence, QShortcut
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QWidget
+from PySide6.QtWidgets import QAbstractItemView, QWidget
 
 from engine.wording import counted
 from ui.kit.buttons import push_button
@@ -16,7 +16,7 @@ from ui.kit.dates import format_day
 from ui.kit.dialogs import choose_target, confirm, prompt_text, show_error
 from ui.kit.fields import SearchLineEdit
 from ui.kit.labels import label, show_text
-from ui.kit.layouts import STRETCH, column, row
+from ui.kit.layouts import STRETCH, card, column, row
 from ui.kit.rows import Index
 from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task, write_file
@@ -110,15 +110,12 @@ class MemoryPage(QWidget):
         self.delete = push_button("Delete", "Delete the selected facts")
         self.export = push_button("Export…", "Export the facts to a file")
         self.delete_all = push_button("Delete All…", "Delete all facts")
-        box = QFrame()
-        box.setObjectName("card")
         title = label("No facts kept yet.", "title")
         for text in (title, self.empty):
             text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
-        column(STRETCH, title, self.empty, STRETCH, spacing=8, margins=16, on=box)
+        box = self._card = card(STRETCH, title, self.empty, STRETCH, spacing=8)
         # As high as search and table, which take its place.
         box.setMinimumHeight(_TABLE_PX + 12 + self.search.sizeHint().height())
-        self._card = box
         column(
             self.search,
             self.table,

@@ -26,7 +26,7 @@ from ui.kit.commands import Command
 from ui.kit.dialogs import choose_folder, confirm
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import STRETCH, card, column, row, scrolling
 from ui.kit.rows import Index, RowContent, RowDelegate
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
@@ -126,19 +126,14 @@ class ServerDetail(QWidget):
         self.edit = push_button("Edit…", "Edit this MCP server")
         self.delete = push_button("Delete…", "Delete this MCP server")
         self.rows = column(spacing=0, margins=1)
+        self.tool_rows: list[ToolRow] = []
         self.tools = scrolling(self.rows, "Tools", goes_sideways=False)
         self.tools.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        card = QFrame()
-        card.setObjectName("card")
-        column(self.tools, margins=1, on=card)
         self.no_tools = label("", "muted", is_wrapped=True)
         self.no_tools.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        empty = QFrame()
-        empty.setObjectName("card")
-        column(self.no_tools, margins=16, on=empty)
         self._tools_page = QStackedWidget()
-        self._tools_page.addWidget(empty)
-        self._tools_page.addWidget(card)
+        self._tools_page.addWidget(card(self.no_tools))
+        self._tools_page.addWidget(card(self.tools, margins=1))
         self.log = QPlainTextEdit()
         self.log.setReadOnly(True)
         self.log.setAccessibleName("Log")
@@ -197,23 +192,18 @@ class ServerDetail(QWidget):
 
     def _show_tools(self, server: ServerState) -> None:
         self._tools_page.setCurrentIndex(1 if server.tools else 0)
-        focused = next(
-            (n for n, row in enumerate(self.tool_rows()) if row.permission.hasFocus()), None
-        )
+        focused = [line.permission.hasFocus() for line in self.tool_rows]
         clear_layout(self.rows)
-        for tool in server.tools:
-            line = ToolRow(tool, approval_of(tool) in self._allowed)
-            line.setProperty("is_first", self.rows.count() == 0)
+        self.tool_rows = [
+            ToolRow(tool, approval_of(tool) in self._allowed) for tool in server.tools
+        ]
+        for number, (tool, line) in enumerate(zip(server.tools, self.tool_rows, strict=True)):
+            line.setProperty("is_first", number == 0)
             line.permitted.connect(partial(self.permitted.emit, tool))
             self.rows.addWidget(line)
-        if focused is not None and focused < self.rows.count():
-            self.tool_rows()[focused].permission.setFocus()
+            if focused[number : number + 1] == [True]:
+                line.permission.setFocus()
         self.rows.addStretch(1)
-
-    def tool_rows(self) -> list[ToolRow]:
-        items = (self.rows.itemAt(at) for at in range(self.rows.count()))
-        widgets = (None if item is None else item.widget() for item in items)
-        return [widget for widget in widgets if isinstance(widget, ToolRow)]
 
 
 class KnownServerRow(QFrame):
@@ -246,15 +236,6 @@ class KnownServerRow(QFrame):
         self.folder.setText(f"{folder.name or folder}…")
         self.folder.setAccessibleName(f"Folder: {folder}")
         self.folder.setToolTip(str(folder))
-
-
-def _card(lines: Collection[QFrame]) -> QFrame:
-    card = QFrame()
-    card.setObjectName("card")
-    for number, line in enumerate(lines):
-        line.setProperty("is_first", number == 0)
-    column(*lines, spacing=0, margins=1, on=card)
-    return card
 
 
 def _way(title: str, details: str, button: QPushButton) -> QFrame:
@@ -307,15 +288,17 @@ class ToolServersWindow(OwnWindow):
             _way("JSON", "The mcpServers text that a server’s page shows", self.paste),
             _way("Claude Desktop", "The servers of its settings", self.from_claude),
         ]
+        for first in (lines[0], ways[0]):
+            first.setProperty("is_first", True)
         hint = "You allow each call. An added server is on in this chat and in new ones."
         page = QWidget()
         column(
             label("Add MCP Server", "title", 1.15),
             label(hint, "muted", is_wrapped=True),
-            _card(lines),
+            card(*lines, spacing=0, margins=1),
             8,
             label("Other Ways", "heading"),
-            _card(ways),
+            card(*ways, spacing=0, margins=1),
             STRETCH,
             spacing=8,
             margins=(0, 0, 16, 8),

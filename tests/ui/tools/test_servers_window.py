@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -129,12 +129,12 @@ async def test_tool_servers_window_lists_and_switches(theme: Theme, parent: QWid
     window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
     window.show()
     assert window.list.item(0).text() == "sums\nRunning"
-    (line,) = window.detail.tool_rows()
+    (line,) = window.detail.tool_rows
     assert line.title.text() == "add"
     assert window._toolbox.is_allowed(ADD) is False
     line.permission.choose("always")
     assert window._toolbox.is_allowed(ADD)
-    (line,) = window.detail.tool_rows()
+    (line,) = window.detail.tool_rows
     assert line.permission.currentData() == "always"
     line.permission.choose("ask")
     assert not window._toolbox.is_allowed(ADD)
@@ -200,7 +200,7 @@ async def test_tools_page_starts_failed_server_again(theme: Theme, parent: QWidg
     host = Failing(replace(SUMS, stage="failed", problem="It ended."))
     card = ToolsPage(Toolbox(host, preferences_state()), tasks)
     card.show_choice(ToolsInUse(), can_call=True)
-    card.retries["sums"].click()
+    next(one for one in card.findChildren(QPushButton) if one.text() == "Try Again").click()
     await eventually(lambda: restarted == ["sums"])
     await finish_tasks(tasks)
     card.deleteLater()
