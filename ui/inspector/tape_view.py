@@ -5,7 +5,6 @@ the newest tokens of a long run are drawn.
 """
 
 from bisect import bisect_right
-from typing import cast
 
 from PySide6.QtCore import QMimeData, QPoint, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import (
@@ -14,7 +13,6 @@ from PySide6.QtGui import (
     QContextMenuEvent,
     QFont,
     QKeyEvent,
-    QLinearGradient,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -43,7 +41,9 @@ from ui.inspector.shown_run import (
     copy_of,
     describe_copy,
 )
+from ui.kit.flow_text import line_parts
 from ui.kit.labels import ElidedLabel
+from ui.kit.motion import edge_fade
 from ui.kit.theme import current_theme, fixed_font
 from ui.records.runs import Run
 from ui.words import ORIGIN_DESCRIPTIONS
@@ -205,17 +205,13 @@ class TapeView(QTextEdit):
         above, below = QRectF(area), QRectF(area)
         above.setHeight(_FADE_PX)
         below.setTop(area.bottom() - _FADE_PX)
-        margin_px, hidden = self.document().documentMargin(), QColor(colors.raised)
-        hidden.setAlpha(0)
+        margin_px = self.document().documentMargin()
         for edge, start, end, is_more in (
             (above, above.topLeft(), above.bottomLeft(), bar.value() > margin_px),
             (below, below.bottomLeft(), below.topLeft(), bar.value() + margin_px < bar.maximum()),
         ):
             if is_more:
-                fade = QLinearGradient(start, end)
-                fade.setColorAt(0, QColor(colors.raised))
-                fade.setColorAt(1, hidden)
-                painter.fillRect(edge, fade)
+                painter.fillRect(edge, edge_fade(start, end, colors.raised))
         painter.end()
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:
@@ -489,17 +485,10 @@ def paint_outline(painter: QPainter, document: QTextDocument, span: tuple[int, i
     block = document.findBlock(begin)
     painter.setPen(QPen(QColor(current_theme().colors.match), 1.5))
     while begin < end and block.isValid() and block.position() < end:
-        layout, start = block.layout(), block.position()
-        for number in range(layout.lineCount()):
-            line = layout.lineAt(number)
-            first = max(begin - start, line.textStart())
-            last = min(end - start, line.textStart() + line.textLength())
-            if first < last:
-                left, right = (
-                    cast(tuple[float, int], line.cursorToX(place))[0] for place in (first, last)
-                )
-                area = QRectF(left, line.y(), right - left, line.height())
-                painter.drawRect(area.translated(layout.position()))
+        start = block.position()
+        for line, left, right in line_parts(block, max(begin - start, 0), end - start):
+            area = QRectF(left, line.y(), right - left, line.height())
+            painter.drawRect(area.translated(block.layout().position()))
         block = block.next()
 
 

@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QTextCursor,
     QTextDocument,
     QTextFragment,
+    QTextLine,
     QTextOption,
     QWheelEvent,
 )
@@ -39,6 +40,20 @@ from ui.words import lines_of
 # Each highlight follows the text when that changes: thousands of them would be slow.
 _MAX_MARKS = 1_000
 TextWidget = QLineEdit | QPlainTextEdit | QTextEdit
+
+
+def line_parts(block: QTextBlock, begin: int, end: int) -> Iterator[tuple[QTextLine, float, float]]:
+    """Yield the lines of a part of a block, each with the edges of the part in it."""
+    layout = block.layout()
+    number = layout.lineForTextPosition(begin).lineNumber()
+    while begin < end and number < layout.lineCount():
+        line = layout.lineAt(number)
+        last = min(end, line.textStart() + line.textLength())
+        # The bindings' types lack that the result is a place and a position.
+        edges: Any = line.cursorToX(begin), line.cursorToX(last)
+        left, right = sorted(edge[0] for edge in edges)
+        yield line, left, right
+        begin, number = last, number + 1
 
 
 def link_targets(document: QTextDocument) -> list[str]:

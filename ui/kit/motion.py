@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QPropertyAnimation, Qt, QTimer
+from PySide6.QtCore import QPointF, QPropertyAnimation, Qt, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QLinearGradient, QPainter, QPaintEvent, QShowEvent
 from PySide6.QtWidgets import QGraphicsOpacityEffect, QWidget
 
@@ -10,6 +10,15 @@ from ui.kit.theme import current_theme
 
 DURATION_MS = 150
 _STEP_MS, _STEPS = 40, 45  # of a shimmer, and how many a pass over the widget takes
+
+
+def edge_fade(start: QPointF, end: QPointF, color: str, share: float = 1.0) -> QLinearGradient:
+    """Return a gradient from a share of a color to nothing."""
+    gradient, ground = QLinearGradient(start, end), QColor(color)
+    for place, alpha in ((0.0, share), (1.0, 0.0)):
+        ground.setAlphaF(alpha)
+        gradient.setColorAt(place, ground)
+    return gradient
 
 
 def fade(widget: QWidget, *, is_in: bool, then: Callable[[], object] = lambda: None) -> None:

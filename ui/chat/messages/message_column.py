@@ -3,10 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtCore import QPointF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
-    QColor,
-    QLinearGradient,
     QPainter,
     QPaintEvent,
     QResizeEvent,
@@ -23,6 +21,7 @@ from ui.kit.buttons import with_keys
 from ui.kit.flow_text import Highlight
 from ui.kit.following import Following
 from ui.kit.icon_engine import themed_icon
+from ui.kit.motion import edge_fade
 from ui.kit.theme import current_theme, restyle
 from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
@@ -93,13 +92,9 @@ class BottomFade(QWidget):
         self.hide()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        canvas = QColor(current_theme().colors.canvas)
-        fade = QLinearGradient(0, 0, 0, self.height())
-        fade.setColorAt(1, canvas)
-        canvas.setAlpha(0)
-        fade.setColorAt(0, canvas)
+        end, canvas = QPointF(0, self.height()), current_theme().colors.canvas
         painter = QPainter(self)
-        painter.fillRect(self.rect(), fade)
+        painter.fillRect(self.rect(), edge_fade(end, QPointF(), canvas))
         painter.end()
 
 

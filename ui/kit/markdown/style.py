@@ -24,6 +24,7 @@ from PySide6.QtGui import (
 )
 
 from ui.kit.colors import Colors
+from ui.kit.flow_text import line_parts
 from ui.kit.theme import current_theme
 
 if TYPE_CHECKING:
@@ -264,26 +265,14 @@ class Decorations:
                 piece = fragments.fragment()
                 if piece.charFormat().boolProperty(CHIP_PROPERTY):
                     begin = piece.position() - block.position()
-                    self._paint_chip(painter, block, area.topLeft(), begin, begin + piece.length())
+                    for line, left, right in line_parts(block, begin, begin + piece.length()):
+                        left = max(0.0, area.left() + left - _CHIP_PX)
+                        width = area.left() + right + _CHIP_PX - left
+                        top = area.top() + line.y() + line.ascent() - self._ascent_px
+                        chip = QRectF(left, top, width, self._letters_px)
+                        painter.drawRoundedRect(chip, _CHIP_RADIUS_PX, _CHIP_RADIUS_PX)
                 fragments += 1
             block = block.next()
-
-    def _paint_chip(
-        self, painter: QPainter, block: QTextBlock, corner: QPointF, begin: int, end: int
-    ) -> None:
-        lines = block.layout()
-        number = lines.lineForTextPosition(begin).lineNumber()
-        while begin < end and number < lines.lineCount():
-            line = lines.lineAt(number)
-            last = min(end, line.textStart() + line.textLength())
-            # The bindings' types lack that the result is a place and a position.
-            edges: Any = line.cursorToX(begin), line.cursorToX(last)
-            left, right = sorted(corner.x() + edge[0] for edge in edges)
-            left = max(0.0, left - _CHIP_PX)
-            top = corner.y() + line.y() + line.ascent() - self._ascent_px
-            chip = QRectF(left, top, right + _CHIP_PX - left, self._letters_px)
-            painter.drawRoundedRect(chip, _CHIP_RADIUS_PX, _CHIP_RADIUS_PX)
-            begin, number = last, number + 1
 
     def _paint_ground(self, painter: QPainter, area: QRectF) -> None:
         painter.setPen(QPen(QColor(self._style.colors.line), 1))

@@ -315,10 +315,9 @@ class MarkdownView(FlowText):
         if event.buttons() & Qt.MouseButton.LeftButton:
             self._sideways.drag(event.position())
 
-    def viewportEvent(self, event: QEvent) -> bool:
-        if event.type() == QEvent.Type.Leave:
-            self._sideways.point_at(-1)
-        return super().viewportEvent(event)
+    def leaveEvent(self, event: QEvent) -> None:
+        super().leaveEvent(event)
+        self._sideways.point_at(-1)
 
     def _fit(self, size: QSizeF) -> None:
         if self._text.is_writing:

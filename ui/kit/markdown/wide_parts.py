@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPointF, QRect, QRectF, Qt, QTimer
-from PySide6.QtGui import QColor, QLinearGradient, QPainter, QPaintEvent, QWheelEvent
+from PySide6.QtGui import QPainter, QPaintEvent, QWheelEvent
 from PySide6.QtWidgets import QScrollBar, QTextEdit, QWidget
 
 from ui.kit.markdown.style import Decoration, MarkdownStyle
+from ui.kit.motion import edge_fade
 from ui.kit.theme import current_theme
 
 _BAR_PX = 10
@@ -60,27 +61,6 @@ class _Wide:
     bar: PartBar
     base_x: float = 0.0
 
-    def paint_fades(self, painter: QPainter, style: MarkdownStyle) -> None:
-        """Let the content fade at the edges that cut it; the head and frame of code stay."""
-        is_code = self.decoration.kind == "code"
-        ground = style.colors.code if is_code else style.colors.canvas
-        clear, opaque = QColor(ground), QColor(ground)
-        clear.setAlpha(0)
-        left, right = self.area.left(), self.area.right() + 1
-        top = self.area.top() + style.code_head_px * is_code
-        bottom = self.area.bottom() + 1 - 3 * is_code
-        before_px, after_px = self.bar.value(), self.bar.maximum() - self.bar.value()
-        for hidden_px, edge, inner in (
-            (before_px, left, left + _FADE_PX),
-            (after_px, right, right - _FADE_PX),
-        ):
-            opaque.setAlphaF(min(1.0, hidden_px / _FADE_PX))
-            fade = QLinearGradient(inner, 0, edge, 0)
-            fade.setColorAt(0, clear)
-            fade.setColorAt(1, opaque)
-            area = QRectF(min(edge, inner), top, _FADE_PX, bottom - top)
-            painter.fillRect(area, fade)
-
 
 class WideParts:
     """Keeps a scroll bar for each wide part of a document."""
@@ -117,8 +97,21 @@ class WideParts:
                 self._show_bar(part, area, width)
 
     def paint_fades(self, painter: QPainter, style: MarkdownStyle) -> None:
+        """Let the content fade at the edges that cut it; the head and frame of code stay."""
         for wide in self._wide.values():
-            wide.paint_fades(painter, style)
+            is_code = wide.decoration.kind == "code"
+            ground = style.colors.code if is_code else style.colors.canvas
+            left, right = wide.area.left(), wide.area.right() + 1
+            top = wide.area.top() + style.code_head_px * is_code
+            height = wide.area.bottom() + 1 - 3 * is_code - top
+            before_px, after_px = wide.bar.value(), wide.bar.maximum() - wide.bar.value()
+            for hidden_px, edge, inner in (
+                (before_px, left, left + _FADE_PX),
+                (after_px, right, right - _FADE_PX),
+            ):
+                share = min(1.0, hidden_px / _FADE_PX)
+                fade = edge_fade(QPointF(edge, 0), QPointF(inner, 0), ground, share)
+                painter.fillRect(QRectF(min(edge, inner), top, _FADE_PX, height), fade)
 
     def point_at(self, y: float) -> None:
         """Draw the scroll bar of the part at a height; none for a negative one."""

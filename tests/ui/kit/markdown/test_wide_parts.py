@@ -119,7 +119,7 @@ def test_cut_edge_fades_until_the_end(theme: Theme, qapp: QApplication, text: st
 
     class Recorder(QPainter):
         def fillRect(self, area: QRectF, fade: QLinearGradient) -> None:  # type: ignore[override] # noqa: N802
-            drawn.append((area.left(), fade.stops()[-1][1].alpha() > 0))
+            drawn.append((area.left(), any(color.alpha() for _, color in fade.stops())))
 
     def fades() -> list[bool]:
         drawn.clear()
@@ -154,7 +154,7 @@ def test_bar_is_drawn_while_its_part_is_used(theme: Theme, qapp: QApplication) -
     assert not bar.is_drawn
     QTest.mouseMove(view.viewport(), view.area(view.decorations[-1]).center().toPoint())
     assert bar.is_drawn
-    qapp.sendEvent(view.viewport(), QEvent(QEvent.Type.Leave))
+    qapp.sendEvent(view, QEvent(QEvent.Type.Leave))
     assert not bar.is_drawn
     bar.setValue(40)
     assert bar.is_drawn
