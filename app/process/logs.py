@@ -41,12 +41,23 @@ def log_to_file(path: Path) -> None:
 
 
 class _PrivateLog(logging.handlers.RotatingFileHandler):
+    _has_failed = False
+
     def _open(self) -> TextIOWrapper:
         file = open(  # noqa: SIM115 - the handler closes it
             self.baseFilename, self.mode, encoding=self.encoding, opener=open_private
         )
         assert isinstance(file, TextIOWrapper)
         return file
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - of ``logging``
+        """Name a full or read-only disk once, in a line: each further record meets it again."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            super().handleError(record)
+        elif not self._has_failed and sys.stderr is not None:
+            self._has_failed = True
+            print(f"The log cannot be written: {error}", file=sys.stderr)
 
 
 class _TerminalLog(logging.StreamHandler[TextIO]):

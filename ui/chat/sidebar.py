@@ -137,6 +137,7 @@ class ConversationView(QListView):
         self._drop_area = QRect()
         self.setMouseTracking(True)
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # the right button leaves it where it is
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
 
@@ -221,6 +222,7 @@ class ConversationView(QListView):
         """Open or close a folder, too; the right button only opens the menu."""
         if event.button() is Qt.MouseButton.RightButton:
             return
+        self.setFocus(Qt.FocusReason.MouseFocusReason)
         super().mousePressEvent(event)
         index = self.indexAt(event.position().toPoint())
         row = self._rows.at(index.row()) if index.isValid() else None

@@ -315,3 +315,15 @@ async def test_chat_with_an_attached_file_is_marked_as_a_draft(
     window.chat.composer.attachments.attach([note])
     await eventually(lambda: listed(window)[0] == window.workspace.selected.title)
     assert window.workspace.selected.has_draft
+
+
+async def test_menu_of_a_row_leaves_the_focus(window: MainWindow) -> None:
+    window.workspace.new_conversation()
+    rows, field = window.sidebar.list, window.chat.composer.input
+    field.setFocus()
+    place = rows.visualRect(rows.model().index(1, 0)).center()
+    below = rows.viewport().rect().bottomLeft() + QPoint(5, -5)
+    QTest.mouseClick(rows.viewport(), Qt.MouseButton.RightButton, pos=place)
+    assert window.focusWidget() is field
+    QTest.mouseClick(rows.viewport(), Qt.MouseButton.LeftButton, pos=below)
+    assert window.focusWidget() is rows
