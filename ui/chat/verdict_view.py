@@ -48,10 +48,10 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
                     models.message,
                 )
             case "none":
-                return "chat", "quiet", "No model is loaded", "Open a model folder to begin."
+                return "chat", "quiet", "No Model Loaded", "Open a model folder to begin."
             case _:
                 detail = "The reason it stops appears here."
-                return "stop-match", "quiet", "No answer yet", detail
+                return "stop-match", "quiet", "No Answer Yet", detail
     if run.state == "refused":
         return "fault", "fault", "This message was not sent to the model.", run.refusal
     if (verdict := run.verdict) is not None:
@@ -67,7 +67,8 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     """Return icon, tone, a sentence of few words and one short line, for the narrow card."""
     icon, tone, sentence, detail = verdict_text(run, models)
     if run is None or run.state == "refused":
-        return icon, tone, sentence, detail
+        has_bar = run is not None and run.live.is_load_failure
+        return icon, tone, sentence, "" if has_bar else detail
     if (verdict := run.verdict) is None:
         chars = [counted(len(run.text), "character")] if run.state == "streaming" else []
         stops = counted(len(run.stops), "stop") if run.stops else "No stops"
@@ -171,7 +172,7 @@ class VerdictView(QFrame):
         if run is None or run.state == "refused":
             pass
         elif run.verdict is None:
-            if run.state == "prefill" and run.prompt_total:
+            if run.state == "prefill" and run.prompt_total and run.shows_prompt_progress:
                 self._bar.setRange(0, run.prompt_total)
                 self._bar.setValue(run.prompt_processed)
                 self._bar.show()

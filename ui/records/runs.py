@@ -55,6 +55,9 @@ RunState = Literal[
     "written",  # by the user, not by a model
 ]
 
+# Reading a prompt has figures only where it takes a while.
+_SHORT_S, _LONG_PROMPT = 3, 4_000
+
 
 class Pace:
     """The tokens of a running answer, and their rate since the first ones."""
@@ -156,6 +159,7 @@ class LiveRun:
         is_cut_off: Whether its calls were not run, because the program ended.
         held: The end of its text that is held back, because it may be a stop.
         held_s: For how many seconds it has been held back.
+        is_load_failure: Whether its model could not be loaded; a bar of the window has the cause.
     """
 
     is_loading: bool = False
@@ -172,6 +176,7 @@ class LiveRun:
     is_cut_off: bool = False
     is_cancelling: bool = False
     is_closing: bool = False
+    is_load_failure: bool = False
 
 
 @dataclass(eq=False)
@@ -265,6 +270,12 @@ class Run:
     def result_of(self, call_id: str) -> CallResult | None:
         """Return the result of a call; None if there is none yet."""
         return next((result for result in self.results if result.call_id == call_id), None)
+
+    @property
+    def shows_prompt_progress(self) -> bool:
+        """Whether reading its prompt takes long enough for figures."""
+        took_s = time.time() - self.started_at
+        return took_s >= _SHORT_S or self.prompt_total >= _LONG_PROMPT
 
     @property
     def prompt_tokens_per_s(self) -> float | None:
@@ -450,6 +461,8 @@ def progress_label(run: Run) -> str:
             else "Waiting for the model…"
         )
     if run.state == "prefill":
+        if not run.shows_prompt_progress:
+            return "Reading…"
         text = f"Reading the prompt: {run.prompt_processed:,} of "
         text += counted(run.prompt_total, "token")
         rate = run.prompt_tokens_per_s

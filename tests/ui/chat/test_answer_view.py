@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 from PySide6.QtCore import QEvent, QPoint, Qt
-from PySide6.QtGui import QGuiApplication, QImage
+from PySide6.QtGui import QGuiApplication, QImage, QTextOption
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
 from engine.stopping.record import StopKind
@@ -83,7 +83,9 @@ def test_the_raw_text_shows_every_sign_and_what_was_cut(theme: Theme, qapp: QApp
     assert view.raw_view.isVisible()
     assert not view.text_view.isVisible()
     raw = view.raw_view.toPlainText().replace("\u2028", "\n")
-    assert raw == "a·**b**⇥c⏎\n␇⏎\n6·"
+    assert raw == "a **b**⇥c⏎\n␇⏎\n6 "
+    spaces = view.raw_view.document().defaultTextOption().flags()
+    assert QTextOption.Flag.ShowTabsAndSpaces in spaces
     view.raw.click()
     assert view.text_view.isVisible()
 
@@ -92,6 +94,7 @@ def test_reading_a_prompt_shows_its_progress_and_speed(monkeypatch: pytest.Monke
     now = [10.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     run = Run()
+    run.started_at -= 5
     run.apply(PromptProgress(100, 1100, 100))
     assert progress_label(run) == "Reading the prompt: 100 of 1,100 tokens"
     now[0] = 12.0

@@ -12,11 +12,13 @@ from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
 from engine.library.local_models import ModelFolders
+from engine.values.events import PromptProgress
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, facts_text, opened
 from ui.chat.messages.answer_view import AnswerView
 from ui.chat.messages.message_foot import ReasonLine
 from ui.kit.theme import Theme
+from ui.records.runs import Run
 from ui.window.main_window import MainWindow
 
 
@@ -85,3 +87,11 @@ async def test_a_stop_list_is_edited_with_the_keyboard_alone(
     qtbot.keyClick(editor.table, Qt.Key.Key_Delete)
     stops.undo_stack.undo()
     assert len(stops.entries()) == 2
+
+
+async def test_short_prompt_has_no_figures_in_the_card(window: MainWindow) -> None:
+    card, run = window.stop_panel.verdict, Run()
+    run.apply(PromptProgress(0, 42, 0))
+    card.show_run(run)
+    assert card.sentence.text() == "Reading…"
+    assert "42" not in card.detail.text()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor
+from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor, QTextOption
 from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QLabel, QWidget
 
 from engine.stopping.record import StopKind
@@ -32,8 +32,6 @@ _LINE_CHARS = 240
 _HEAD_PX = 17  # from the edge to the words of a fold's head
 _LEFT = Qt.AlignmentFlag.AlignLeft
 _CONTINUE = "Ctrl+Shift+Return"
-# Reading a prompt has figures only where it takes a while.
-_SHORT_S, _LONG_PROMPT = 3, 4_000
 
 
 class PromptProgressBar(QWidget):
@@ -73,8 +71,7 @@ class PromptProgressBar(QWidget):
         assert self._run is not None
         run, took_s = self._run, time.time() - self._run.started_at
         reads = run.state == "prefill" and not run.live.is_cancelling
-        has_figures = took_s >= _SHORT_S or run.prompt_total >= _LONG_PROMPT
-        text = progress_label(run) if has_figures or not reads else "Reading…"
+        has_figures, text = run.shows_prompt_progress, progress_label(run)
         shows_time = took_s >= 1 and (has_figures or not reads)
         self._caption.setText(f"{text} · {passed(took_s)}" if shows_time else text)
         self._bar.setVisible(reads and has_figures and run.prompt_total > 0)
@@ -88,6 +85,9 @@ class RawText(FlowText):
         self._run: Run | None = None
         self.setObjectName("answer_text")
         self.setAccessibleName("Raw text of the answer")
+        shown = self.document().defaultTextOption()
+        shown.setFlags(QTextOption.Flag.ShowTabsAndSpaces)
+        self.document().setDefaultTextOption(shown)
         self.hide()
         current_theme().changed.connect(self._fill)
 
@@ -120,8 +120,9 @@ class RawText(FlowText):
         form = QTextCharFormat()
         form.setForeground(QColor(color))
         form.setFontStrikeOut(is_struck)
-        # A line feed is shown and breaks the line.
-        cursor.insertText(visible(text).replace("⏎", "⏎\u2028"), form)
+        # A line feed is shown and breaks the line; at a space, which Qt shows, a line may wrap.
+        shown = visible(text).replace("⏎", "⏎\u2028").replace("·", " ")
+        cursor.insertText(shown, form)
 
 
 class ThinkingView(QWidget):
@@ -358,7 +359,8 @@ class AnswerView(ShownMessage):
     def _show_reason(self) -> None:
         run, model = self.run, display_name(self.run.model_id)
         if run.state == "refused":
-            self.reason.show_reason(f"Not sent: {run.refusal}", (), "fault", "fault")
+            cause = f"{model} could not be loaded." if run.live.is_load_failure else run.refusal
+            self.reason.show_reason(f"Not sent: {cause}", (), "fault", "fault")
         elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
             word = "" if run.has_usual_end else verdict.text.label

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtGui import QUndoStack
 
 from engine import Engine, Generation, merge_deltas
-from engine.errors import EngineError, RequestCancelled
+from engine.errors import EngineError, ModelLoadFailed, RequestCancelled
 from engine.library.model_info import ModelInfo
 from engine.recording.fork import chosen_text, fork_request
 from engine.recording.run_trace import RunTrace
@@ -515,6 +515,8 @@ class ConversationController(QObject):
             pass  # the answer ends as a stopped one
         except EngineError as error:
             run.refusal = describe_error(error)
+            failed = isinstance(error, ModelLoadFailed) and bool(self._models.failure)
+            run.live.is_load_failure = failed
             run.state = "refused"
         except asyncio.CancelledError:
             answer.cancel()

@@ -96,6 +96,7 @@ class ItemMark:
     is_done: bool | None = None
     anchor: str = ""
     text_px: float = 0.0
+    room_px: float = 0.0
 
 
 @dataclass
@@ -131,7 +132,8 @@ class BlockWriter:
             is_box = self.mark.is_done is not None
             width = self.style.em if is_box else self.style.width(self.mark.text)
             # The mark is left of its item's text, also if that begins with a quote.
-            hang = width + self.style.em * 0.5 + self.indent_px - self.mark.text_px
+            hang = min(width + self.style.em * 0.5, self.mark.room_px)
+            hang += self.indent_px - self.mark.text_px
             form.setTextIndent(-hang)
             tab = QTextOption.Tab()
             tab.position = hang
@@ -670,7 +672,10 @@ class MarkdownWriter:
         """Begin an item: its text is indented by the room for its mark."""
         blocks = self._blocks
         self._items.append(blocks.indent_px)
-        blocks.indent_px += round(self._style.em * (1.9 + 0.6 * max(0, len(mark.text) - 3)))
+        em, width = self._style.em, self._style.width(mark.text)
+        usual_px = round(em * (1.9 + 0.6 * max(0, len(mark.text) - 3)))
+        mark.room_px = max(usual_px, ceil(width + em * 0.25))
+        blocks.indent_px += mark.room_px
         mark.text_px = blocks.indent_px
         blocks.mark = mark
 

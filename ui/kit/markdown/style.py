@@ -67,9 +67,14 @@ def highlighted_lines(code: str, language: str, colors: Colors) -> list[Runs]:
 
 def _roles(lexer: "Lexer", code: str) -> Iterator[tuple[str, str]]:
     """Yield the tokens of code with the names of their colors."""
-    before = ""
+    from pygments.token import Generic
+
+    before, is_comment = "", False
     for kind, text in lexer.get_tokens(code):
-        role = _role_of(kind)
+        # A shell session takes the sign of a comment for root's prompt.
+        is_comment |= kind is Generic.Prompt and text.startswith("#")
+        role = "faint" if is_comment else _role_of(kind)
+        is_comment &= "\n" not in text
         # Some lexers, as of JavaScript, end a number at its separator.
         if before == "limit" and _DIGITS.fullmatch(text):
             role = before

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PySide6.QtWidgets import QLabel
 
 from engine.engine import Engine
 from engine.inference.backend import LoadProgress, OnLoadProgress
@@ -181,3 +182,21 @@ async def test_an_answer_is_regenerated_with_another_model_from_its_menu(
     assert run is not None
     assert (first.model_id, run.model_id) == ("alpha", "beta")
     assert len(session.conversation.tree.versions(session.conversation.messages[-1])) == 2
+
+
+async def test_load_failure_is_explained_once(several: SeveralModels) -> None:
+    await several.load("alpha")
+    beta = several.folder / "beta"
+    (beta / "config.json").write_text("{}")
+    several.workspace.current.conversation.model = ChosenModel("beta", beta.resolve())
+    run = await several.ask()
+    assert several.window.chat.model_problem.detail.text() == run.refusal
+    (view,) = several.window.chat.column.findChildren(AnswerView)
+    view.refresh()
+    texts = [part.text() for part in view.findChildren(QLabel)]
+    assert not any(run.refusal in text for text in texts)
+    assert "beta could not be loaded" in view.reason.accessibleName()
+    card = several.window.stop_panel.verdict
+    card.refresh()
+    assert card.sentence.text() == "This message was not sent to the model."
+    assert card.detail.isHidden()

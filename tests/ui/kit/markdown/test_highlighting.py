@@ -21,3 +21,10 @@ def test_number_with_separators_has_one_color(language: str) -> None:
         assert number.removesuffix("n") in colored
     [line] = highlighted_lines("x1 = some_400", language, LIGHT)
     assert not [text for text, color in line if color == LIGHT.limit]
+
+
+@pytest.mark.parametrize("language", ["sh", "console"])
+def test_shell_comment_between_commands_is_faint(language: str) -> None:
+    lines = highlighted_lines("# list all\n$ ls", language, LIGHT)
+    assert {color for _, color in lines[0]} == {LIGHT.faint}
+    assert LIGHT.faint not in {color for _, color in lines[1]}

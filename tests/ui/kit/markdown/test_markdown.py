@@ -92,3 +92,13 @@ def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
     view.finish()
     assert view.shown_text() == "Area: $\\pi r^2$ done\nnext"
     assert view.toPlainText() == "Area: \ufffc done\nnext"
+
+
+@pytest.mark.parametrize("first", [72, 98, 996])
+def test_long_list_number_is_whole(theme: Theme, qapp: QApplication, first: int) -> None:
+    view = shown(theme, qapp, "\n".join(f"{first + n}. item" for n in range(9)))
+    block = view.document().begin()
+    while block.isValid():
+        form = block.blockFormat()
+        assert form.leftMargin() + form.textIndent() >= 0
+        block = block.next()
