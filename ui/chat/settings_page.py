@@ -68,6 +68,7 @@ def tokens_field(
     """Return the control for a number of tokens."""
     field = NumberField(accessible_name, unset, minimum, 1_000_000, step, is_whole=True)
     field.setSuffix(" tokens")
+    field.setGroupSeparatorShown(True)
     return field
 
 

@@ -5,7 +5,17 @@ from decimal import Decimal
 from math import ceil
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QMimeData, QObject, QSignalBlocker, QSize, Qt, Signal
+from PySide6.QtCore import (
+    QEvent,
+    QLocale,
+    QMimeData,
+    QObject,
+    QPoint,
+    QSignalBlocker,
+    QSize,
+    Qt,
+    Signal,
+)
 from PySide6.QtGui import (
     QContextMenuEvent,
     QDropEvent,
@@ -165,6 +175,10 @@ class GrowingInput(QTextEdit):
         self.document().setDocumentMargin(_MARGIN_PX)
         self._space_lines()
         self.textChanged.connect(self._fit)
+        # Queued: Qt scrolls to the cursor after the signal.
+        self.cursorPositionChanged.connect(
+            self._begin_with_line, Qt.ConnectionType.QueuedConnection
+        )
         current_theme().changed.connect(self._zoom)
         self._zoom()
 
@@ -295,6 +309,12 @@ class GrowingInput(QTextEdit):
         if lines <= maximum:
             self.verticalScrollBar().setMaximum(0)  # Qt's is from before the field grew
 
+    def _begin_with_line(self) -> None:
+        """Scroll to the nearest line, so that none is cut at the top."""
+        nearest = self.cursorForPosition(QPoint(0, round(self._line_px / 2)))
+        bar, top_px = self.verticalScrollBar(), self.cursorRect(nearest).top()
+        bar.setValue(bar.value() + top_px - _MARGIN_PX)
+
     @property
     def _line_px(self) -> float:
         return self.fontMetrics().lineSpacing() * _LINE_PERCENT / 100
@@ -355,10 +375,14 @@ class NumberField(QDoubleSpinBox):
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
         """Return a number without trailing zeros."""
-        if self._is_whole:
-            return str(round(value))
-        text = format(Decimal(repr(value)).normalize(), "f")
-        return text.replace(".", self.locale().decimalPoint())
+        exponent = Decimal(repr(value)).normalize().as_tuple().exponent
+        assert isinstance(exponent, int)
+        locale, options = self.locale(), QLocale.NumberOption
+        is_grouped = self.isGroupSeparatorShown()
+        locale.setNumberOptions(
+            options.DefaultNumberOptions if is_grouped else options.OmitGroupSeparator
+        )
+        return locale.toString(value, "f", max(0, -exponent))
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()  # as in a slider

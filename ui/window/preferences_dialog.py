@@ -388,6 +388,8 @@ class PreferencesDialog(OwnDialog):
         control = NumberField(name, preference.unset, *limits, is_whole=is_whole)
         control.setFixedWidth(_NUMBER_PX)
         control.setSuffix(f" {preference.unit}" if preference.unit else "")
+        # A number without a unit may be a port.
+        control.setGroupSeparatorShown(bool(preference.unit))
         return control
 
     def _show_problem(self, problem: str) -> None:

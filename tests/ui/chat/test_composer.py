@@ -1,6 +1,6 @@
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QContextMenuEvent, QInputMethodEvent
+from PySide6.QtGui import QContextMenuEvent, QInputMethodEvent, QTextCursor
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
@@ -75,3 +75,16 @@ def test_menu_of_the_field_shows_the_keys_of_the_menu_bar(composer: Composer) ->
     assert [text.split("\t")[0] for text in shown] == [
         "Undo", "Redo", "Cut", "Copy", "Paste", "Select All",
     ]  # fmt: skip
+
+
+def test_scrolled_input_begins_with_a_whole_line(qtbot: QtBot, composer: Composer) -> None:
+    field = composer.input
+    composer.resize(600, 500)
+    composer.set_text("\n".join(f"line {n}" for n in range(14)))
+    field.moveCursor(QTextCursor.MoveOperation.End)
+    for key in (None, *[Qt.Key.Key_Up] * 12):
+        if key is not None:
+            qtbot.keyClick(field, key)
+        QApplication.processEvents()
+        first = field.cursorForPosition(QPoint(0, field.fontMetrics().height() // 2))
+        assert 0 <= field.cursorRect(first).top() <= 6

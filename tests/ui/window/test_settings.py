@@ -345,3 +345,14 @@ async def test_settings_stay_with_their_conversation(engine: Engine, theme: Them
         window.chat.new_conversation()
         assert card.system_prompt.toPlainText() == ""
         assert first.settings.system_prompt == "Be brief."
+
+
+def test_number_of_tokens_has_grouped_digits(page: SettingsPage) -> None:
+    edited = edits_of(page)
+    page.show_settings(SettingsBasis(), ConversationSettings(max_tokens=1000, seed=1000))
+    assert page.max_tokens.text() == "1,000"
+    assert page.sampling["seed"].text() == "1000"
+    page.max_tokens.selectAll()
+    QTest.keyClicks(page.max_tokens, "2,500")
+    QTest.keyClick(page.max_tokens, Qt.Key.Key_Return)
+    assert edited[-1].max_tokens == 2500
