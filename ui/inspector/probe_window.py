@@ -97,6 +97,7 @@ _HEADLINES: dict[Stage, str] = {
     "failed": "The server was not probed.",
     "cancelled": "Cancelled",
 }
+_REMEDY = "another model in Model"
 _MIN_GROUP = 3  # checks without a result, of one cause, that share a row
 _WITHOUT_RESULT = (CheckOutcome.UNDECIDED, CheckOutcome.NOT_RUN)
 _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
@@ -484,7 +485,7 @@ class ProbeWindow(OwnWindow):
         requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
         facts = (self._name_of(report), report.model, report.dialect.value.capitalize(), requests)
         text = " · ".join(filter(None, facts))
-        return f"{text}\n{summary(report)}" if report.not_run or report.unjudged else text
+        return f"{text}\n{summary(report, _REMEDY)}" if report.not_run or report.unjudged else text
 
     def _name_of(self, report: Report) -> str:
         """Return the name of a known server, or its ``Server`` header, or its address."""

@@ -65,8 +65,8 @@ class ModelDetails(QFrame):
         self.unload = QPushButton("Unload")
         self.update_button = QPushButton("Update")
         self.dismiss = QPushButton("Dismiss")
-        self.pin = QCheckBox("Pin")
-        self.pin.setToolTip("Keeps the model in memory")
+        self.pin = QCheckBox("Keep Loaded")
+        self.pin.setToolTip("Keeps the model in memory, idle or not")
         self._acting = (self.primary, self.unload, self.update_button, self.dismiss, self.pin)
         self.page = push_button("Open Model Page", kind="link")
         self.more = IconButton("more", "More actions")
@@ -231,7 +231,8 @@ class ModelDetails(QFrame):
         self.pin.setVisible(loaded is not None)
         # A status from before a click repeats the old state, and must not undo the click.
         is_pinned = loaded is not None and loaded.is_pinned
-        if is_pinned != self._is_pinned or self.pin.accessibleName() != f"Pin {self.name.text()}":
+        name = f"{self.pin.text()} {self.name.text()}"
+        if is_pinned != self._is_pinned or self.pin.accessibleName() != name:
             self._is_pinned = is_pinned
             self.pin.setChecked(is_pinned)
         if model is not None and state.action != "loaded":

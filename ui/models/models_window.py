@@ -21,14 +21,14 @@ from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.kit.windows import OwnWindow
-from ui.models.finder import ORDERS, Finder, SortAndFilter, fit_sentence
+from ui.models.finder import ORDERS, Finder, SortAndFilter
 from ui.models.loading_after import LoadingAfter
 from ui.models.memory_bar import MemoryBar
 from ui.models.model_details import ModelDetails
 from ui.models.model_entries import Entry, ModelEntries, is_deletable
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_list import ModelList
-from ui.models.model_words import deletion_question, fit_text
+from ui.models.model_words import deletion_question
 from ui.models.upkeep import Upkeep
 from ui.words import THIS_COMPUTER, display_name
 
@@ -389,7 +389,7 @@ class ModelsWindow(OwnWindow):
             commands.append(Command("Unload", partial(self._unload_at, found.folder)))
             if status is not None:
                 pin = partial(self._library.pin, status.folder, not status.is_pinned)
-                commands.append(Command("Unpin" if status.is_pinned else "Pin", pin))
+                commands.append(Command("Keep Loaded", pin, checked=status.is_pinned))
             commands.append(None)
         elif found.can_be_loaded:
             commands += [Command("Load", partial(self._load, model)), None]
@@ -439,7 +439,7 @@ class ModelsWindow(OwnWindow):
         result, memory = entry.hub, self.finder.memory
         if result is not None and result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
-                f"{entry.title} may not fit. {fit_sentence(result, memory)}",
+                f"{entry.title} may not fit. Get it anyway?",
                 Command("Get Anyway", partial(self.start, entry.name)),
             )
         else:
@@ -499,8 +499,7 @@ class ModelsWindow(OwnWindow):
     def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
-                f"{display_name(model.found.name)} may not fit. "
-                + fit_text(model.need, model.fit, self._library.memory),
+                f"{display_name(model.found.name)} may not fit. Load it anyway?",
                 Command("Load Anyway", lambda: self._change(model)),
             )
         else:

@@ -398,7 +398,7 @@ def _too_little_text(measured: Baselines) -> str:
         return f"the server gives no answer to a plain question: {_shown(failed)}"
     if not measured.is_deterministic:
         return "the answers to the same question share too little text to choose stops from"
-    return "the answers are too short to choose stops from; try another model, or --prompt TEXT"
+    return "the answers are too short to choose stops from; try another model or question"
 
 
 def _shown(exchange: Exchange) -> str:

@@ -33,6 +33,10 @@ OUTCOME_NAMES = {
 REMARKS_TITLE = "Failed, of levels that do not count"
 _DIALECTS = tuple(dialect.value for dialect in DRIVERS)
 _FLAKY = "flaky"
+_REMEDY = (
+    "another question (--prompt TEXT), another model (--model NAME), or longer answers "
+    "(--max-tokens N)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +148,8 @@ def score(report: Report) -> tuple[int, int]:
     return held, held + len(report.failed)
 
 
-def summary(report: Report) -> str:
-    """Return the result in a sentence or two."""
+def summary(report: Report, remedy: str = _REMEDY) -> str:
+    """Return the result in a sentence or two; ``remedy`` completes "Try"."""
     (held, judged), omitted = score(report), len(report.not_run)
     if held < judged:
         text = f"{judged - held} of {judged} checks failed"
@@ -158,10 +162,10 @@ def summary(report: Report) -> str:
     if omitted:
         why = f" ({report.cut_short})" if report.cut_short else ""
         text += f"; {omitted} {'was' if omitted == 1 else 'were'} not asked{why}"
-    return f"{text}.{_advice(report)}"
+    return f"{text}.{_advice(report, remedy)}"
 
 
-def _advice(report: Report) -> str:
+def _advice(report: Report, remedy: str) -> str:
     """Return advice where most checks of a kind were not judged, after a space."""
     silent = report.unjudged
     if not silent or report.failed or not report.is_complete:
@@ -169,10 +173,7 @@ def _advice(report: Report) -> str:
     counted = Counter(result.sentence for result in silent if result.sentence)
     reasons = [f"{on_one_line(why, 120).rstrip('.')} ({n})" for why, n in counted.most_common(3)]
     kind = "the checks of stops" if all(result.is_of_stops for result in silent) else "the checks"
-    return (
-        f" {len(silent)} of {kind} were not judged: {'; '.join(reasons)}. Try another question "
-        "(--prompt TEXT), another model (--model NAME), or longer answers (--max-tokens N)."
-    )
+    return f" {len(silent)} of {kind} were not judged: {'; '.join(reasons)}. Try {remedy}."
 
 
 def facts(report: Report) -> Iterator[tuple[str, str]]:

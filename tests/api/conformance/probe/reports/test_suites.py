@@ -24,7 +24,7 @@ from api.conformance.probe.json_files import (
 )
 from api.conformance.probe.markdown import suite_as_markdown
 from api.conformance.probe.references import Reference
-from api.conformance.probe.suite import Expectation, ProbeSuite, read_expected
+from api.conformance.probe.suite import Expectation, ProbeSuite, read_expected, summary
 from api.conformance.probe.values import (
     TOOL,
     CheckOutcome,
@@ -176,6 +176,7 @@ def test_a_probe_that_says_too_little_says_what_to_do() -> None:
         "--max-tokens",
     ):
         assert said in text
+    assert "--" not in summary(given.reports[0], "another model")
     assert happened(given)["most checks say something"] == ["error"]
 
 
