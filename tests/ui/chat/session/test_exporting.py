@@ -128,3 +128,14 @@ def test_pdf_wraps_code_and_draws_formulas(theme: Theme) -> None:
     assert not any("frac" in line for line in lines)
     assert any("$5" in line for line in lines), "an amount is no formula"
     assert len(page.images) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["[^<b>]: kept", "<div>kept</div>", "<details>\n<summary>kept</summary>\n\na\n</details>",
+     "\\[\\frac{kept\\](1)",
+     "- [x] kept", "[a]: kept", "&amp;kept;", "> ```\n> kept", "    kept"],
+)  # fmt: skip
+def test_pdf_loses_no_text(theme: Theme, text: str) -> None:
+    (page,) = PdfReader(BytesIO(pdf_of(text))).pages
+    assert "kept" in page.extract_text()
