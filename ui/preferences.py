@@ -217,7 +217,7 @@ class ModelPreferences:
         "in memory once it is loaded, the settings and stop list that new conversations with it "
         "begin with, and its last use",
         section=MODELS_WINDOW,
-        label="Draft Model, Chat Template, Keep Loaded",
+        label="Draft Model, Chat Template, Keep in Memory",
     )
 
 

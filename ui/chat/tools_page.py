@@ -105,7 +105,7 @@ class ToolsPage(QWidget):
     def _introduction(self) -> QFrame:
         """Return the card shown without servers: their purpose, and examples."""
         about = "Servers give the model tools, such as files and web pages. You allow each call."
-        texts = [label("No servers yet", "title"), label(about, "muted", 0.92, is_wrapped=True)]
+        texts = [label("No Servers Yet", "title"), label(about, "muted", 0.92, is_wrapped=True)]
         examples: list[QHBoxLayout] = []
         for title, purpose, _ in known_servers():
             name = label(title, "", 0.92)

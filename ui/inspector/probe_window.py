@@ -97,7 +97,12 @@ _HEADLINES: dict[Stage, str] = {
     "failed": "The server was not probed.",
     "cancelled": "Cancelled",
 }
-_REMEDY = "another model in Model"
+_REMEDY = "another model above"
+# Options of the terminal, and the fields of the window in their place.
+_FIELDS = {
+    "give --api-key KEY, or --header NAME:VALUE": "enter it in Key",
+    "give --model NAME": "enter it in Model",
+}
 _MIN_GROUP = 3  # checks without a result, of one cause, that share a row
 _WITHOUT_RESULT = (CheckOutcome.UNDECIDED, CheckOutcome.NOT_RUN)
 _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
@@ -201,7 +206,9 @@ def _now(progress: Progress) -> str:
 
 
 def _sentence(text: str) -> str:
-    """Return words as a complete sentence."""
+    """Return a problem as a complete sentence that names the fields of the window."""
+    for option, field in _FIELDS.items():
+        text = text.replace(option, field)
     end = "" if text.endswith((".", "?", "!")) else "."
     begin = text if text.startswith("http") else f"{text[:1].upper()}{text[1:]}"
     return f"{begin}{end}"

@@ -389,7 +389,7 @@ class ModelsWindow(OwnWindow):
             commands.append(Command("Unload", partial(self._unload_at, found.folder)))
             if status is not None:
                 pin = partial(self._library.pin, status.folder, not status.is_pinned)
-                commands.append(Command("Keep Loaded", pin, checked=status.is_pinned))
+                commands.append(Command("Keep in Memory", pin, checked=status.is_pinned))
             commands.append(None)
         elif found.can_be_loaded:
             commands += [Command("Load", partial(self._load, model)), None]

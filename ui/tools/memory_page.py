@@ -110,7 +110,7 @@ class MemoryPage(QWidget):
         self.delete = push_button("Delete", "Delete the selected facts")
         self.export = push_button("Export…", "Export the facts to a file")
         self.delete_all = push_button("Delete All…", "Delete all facts")
-        title = label("No facts kept yet.", "title")
+        title = label("No Facts Yet", "title")
         for text in (title, self.empty):
             text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         box = self._card = card(STRETCH, title, self.empty, STRETCH, spacing=8)

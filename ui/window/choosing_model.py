@@ -58,7 +58,7 @@ class ChoosingModel(QObject):
             pin = partial(self._library.pin, folder, not is_pinned)
             entries = [
                 Command(escape_mnemonics(f"Unload {name}"), partial(models.unload, folder)),
-                Command(escape_mnemonics(f"Keep {name} Loaded"), pin, checked=is_pinned),
+                Command(escape_mnemonics(f"Keep {name} in Memory"), pin, checked=is_pinned),
                 None,
             ]
         entries.append(Command("Switch Model…", self.pop_up))

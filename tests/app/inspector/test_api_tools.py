@@ -20,6 +20,7 @@ from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
     LocalServer,
+    ProbeFailed,
     ProbeOptions,
     Report,
 )
@@ -199,6 +200,26 @@ async def test_if_nothing_answers_the_window_says_what_to_do(
         window.start.click()
         await asyncio.sleep(0)
         assert window.note.text().startswith("Enter a server address")
+
+
+@pytest.mark.parametrize(
+    ("advice", "shown_advice"),
+    [
+        ("401 asks for a key: give --api-key KEY, or --header NAME:VALUE", "enter it in Key."),
+        ("404 names the model: give --model NAME", "enter it in Model."),
+    ],
+)
+async def test_refused_probe_names_the_field(
+    theme: Theme, tools: InspectorTools, advice: str, shown_advice: str
+) -> None:
+    async def probe(options: ProbeOptions, on_progress: object) -> Report:
+        raise ProbeFailed(f"{options.url} answers no request. {advice}")
+
+    async with shown(ProbeWindow(replace(tools, probe=probe))) as window:
+        window.url.setText("http://127.0.0.1:9")
+        window.start.click()
+        await eventually(lambda: window.stage == "failed")
+        assert window.note.text().endswith(shown_advice)
 
 
 async def test_running_servers_are_offered_as_addresses(

@@ -41,7 +41,11 @@ async def test_a_draft_model_is_chosen_in_the_menu_and_loaded_at_once(
     opened.click("demo-model")
     await opened.loaded("demo-model")
     offered = entries(opened, "demo-model")
-    assert set(offered) == {"Keep Loaded", "None", "small"}  # the other one has another vocabulary
+    assert set(offered) == {
+        "Keep in Memory",
+        "None",
+        "small",
+    }  # the other one has another vocabulary
     assert offered["None"].checked
     offered["small"].run()
     await eventually(lambda: opened.info is not None and opened.info.draft)

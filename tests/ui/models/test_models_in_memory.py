@@ -47,9 +47,9 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
         details.pin.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_pinned)
         await eventually(lambda: engine.resolve_model("alpha").unloads_at is not None)
-        assert not commands_of(models, "alpha")["Keep Loaded"].checked
-        commands_of(models, "alpha")["Keep Loaded"].run()
-        await eventually(lambda: commands_of(models, "alpha")["Keep Loaded"].checked)
+        assert not commands_of(models, "alpha")["Keep in Memory"].checked
+        commands_of(models, "alpha")["Keep in Memory"].run()
+        await eventually(lambda: commands_of(models, "alpha")["Keep in Memory"].checked)
         details.unload.click()
         await eventually(lambda: not engine.resolve_model("alpha").is_loaded)
         assert engine.resolve_model("beta").is_loaded
@@ -105,7 +105,7 @@ async def test_the_menu_of_the_header_is_for_the_model_of_the_chat(
             if one.isVisible() and one.accessibleName() == "The model of this chat"
         ]
         entries = {action.text(): action for action in menu.actions() if action.text()}
-        assert list(entries) == ["Unload alpha", "Keep alpha Loaded", "Switch Model…", "Models…"]
+        assert list(entries) == ["Unload alpha", "Keep alpha in Memory", "Switch Model…", "Models…"]
         entries["Unload alpha"].trigger()
         menu.close()
         await eventually(lambda: not several.engine.resolve_model("alpha").is_loaded)
