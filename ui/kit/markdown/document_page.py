@@ -43,6 +43,9 @@ class DocumentPage(QTextBrowser):
         begin.setTopMargin(10)
         below = QTextBlockFormat(form)
         below.setTopMargin(12)
+        # One change: Qt would lay out the document for each block.
+        edit = QTextCursor(self.document())
+        edit.beginEditBlock()
         block, was_code, was_picture = self.document().begin(), False, False
         while block.isValid():
             is_code = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
@@ -70,6 +73,7 @@ class DocumentPage(QTextBrowser):
                 lines.setBorderBrush(QColor(current_theme().colors.strong_line))
                 lines.setCellPadding(4)
                 frame.setFormat(lines)
+        edit.endEditBlock()
 
     def _shrink_code(self, block: QTextBlock) -> None:
         """Let code look as large as the text around it: its letters are wider."""
