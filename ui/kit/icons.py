@@ -33,6 +33,9 @@ _PATHS = {
     '1.7 1.7h.3"/>',
     "check": '<circle cx="12" cy="12" r="8.5"/><path d="M8.2 12.3l2.6 2.6 5-5.4"/>',
     "tick": '<path d="M5 12.5l4.5 4.5L19 7.5"/>',
+    "box": '<rect x="3.5" y="3.5" width="17" height="17" rx="4"/>',
+    "box-ticked": '<rect x="3.5" y="3.5" width="17" height="17" rx="4"/>'
+    '<path d="M8 12.3l2.8 2.8 5.4-5.8"/>',
     "stop-match": '<path d="M8.3 3.8h7.4l4.5 4.5v7.4l-4.5 4.5H8.3l-4.5-4.5V8.3z"/>'
     '<circle cx="12" cy="12" r="2.6" fill="COLOR" stroke="none"/>',
     "limit": '<path d="M3.5 17a8.5 8.5 0 1 1 17 0M12 15l3.8-5.2"/>'

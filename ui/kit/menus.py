@@ -1,8 +1,10 @@
 """Labels of menus, and the clipboard. Main thread."""
 
 from PySide6.QtCore import QTimer
-from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QAbstractButton
+from PySide6.QtGui import QGuiApplication, QIcon
+from PySide6.QtWidgets import QAbstractButton, QToolButton
+
+from ui.kit.icon_engine import themed_icon
 
 
 def escape_mnemonics(text: str) -> str:
@@ -31,8 +33,15 @@ def copy_from(button: QAbstractButton, text: str) -> None:
 
 
 def show_copied(button: QAbstractButton) -> None:
-    """Show "Copied" on a pressed button for a moment."""
-    caption = button.text()
-    if caption != _COPIED:  # otherwise it was pressed twice, and the first press restores its words
-        button.setText(_COPIED)
-        QTimer.singleShot(COPIED_MS, button, lambda: button.setText(caption))
+    """Show "Copied" on a pressed button for a moment; on a small one, a check mark."""
+    caption, icon = button.text(), button.icon()
+    if caption == _COPIED:  # it was pressed twice, and the first press restores its words
+        return
+
+    def show(text: str, icon: QIcon) -> None:
+        button.setText(text)
+        if isinstance(button, QToolButton):  # shows its icon alone, in the width of its words
+            button.setIcon(icon)
+
+    show(_COPIED, themed_icon("tick"))
+    QTimer.singleShot(COPIED_MS, button, lambda: show(caption, icon))

@@ -63,6 +63,7 @@ _DRAWN = ("image", *_FORMULAS)
 # its longest word up to twice this width. Its columns then have up to twice this width.
 _COLUMN_EM = 8
 _CELL_PX = 7
+_FORMULA_PX = 18  # above and below a formula on a line of its own
 TABLE_FOOT_PX = 2  # the next block has a gap above it
 
 
@@ -250,7 +251,7 @@ def fit_formula(form: QTextBlockFormat, style: MarkdownStyle, *, fits: bool) -> 
     """Center a formula, or give it the room for its scroll bar."""
     target = Qt.AlignmentFlag.AlignHCenter if fits else Qt.AlignmentFlag.AlignLeft
     form.setAlignment(target)
-    form.setBottomMargin(style.gap_px if fits else style.gap_px + UNDER_PX)
+    form.setBottomMargin(style.px(_FORMULA_PX) + UNDER_PX * (not fits))
 
 
 def limit_measure(form: QTextBlockFormat, beside_px: float) -> None:
@@ -588,7 +589,7 @@ class MarkdownWriter:
             self._blocks.cursor.insertText(token.markup, form)
 
     def _formula(self, token: Token) -> None:
-        self._blocks.begin(12, 100)
+        self._blocks.begin(_FORMULA_PX, 100)
         here = self._blocks.cursor.position()
         width = self._inline.write_formula(token, self._inline.plain(), is_display=True)
         if width:

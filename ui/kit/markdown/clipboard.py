@@ -260,7 +260,7 @@ def _inline(pieces: list[Piece], *, is_heading: bool = False) -> str:
         if target and not target.startswith("#") and text.strip():
             text = f'<a href="{html.escape(target)}">{text}</a>'
         out.append(text)
-    return "".join(out)
+    return "".join(out).replace("</code><code>", "")  # its last letter has a format of its own
 
 
 def _tags(form: QTextCharFormat, *, is_heading: bool) -> Iterator[str]:

@@ -2,7 +2,15 @@
 
 from markdown_it.token import Token
 from PySide6.QtCore import QUrl
-from PySide6.QtGui import QBrush, QColor, QFont, QTextCharFormat, QTextCursor, QTextFormat
+from PySide6.QtGui import (
+    QBrush,
+    QColor,
+    QFont,
+    QTextCharFormat,
+    QTextCursor,
+    QTextFormat,
+    QTextImageFormat,
+)
 
 from ui.kit.icons import svg
 from ui.kit.labels import plain_tooltip
@@ -14,6 +22,7 @@ NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
 PICTURE_PREFIX = "#picture-"
+_BESIDE_CHIP_PX = 2.5
 LINE_SEPARATOR = "\u2028"
 # The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
@@ -134,7 +143,14 @@ class InlineWriter:
         font.setUnderline(form.font().underline())
         form.setFont(font)
         form.setProperty(CHIP_PROPERTY, True)
-        self._cursor.insertText(code, form)
+        cursor = self._cursor
+        begin = cursor.position()
+        if cursor.document().characterAt(begin - 1) == " ":
+            cursor.setPosition(begin - 1, QTextCursor.MoveMode.KeepAnchor)
+            cursor.mergeCharFormat(_spaced(QTextCharFormat()))
+            cursor.setPosition(begin)
+        cursor.insertText(code[:-1], form)
+        cursor.insertText(code[-1:], _spaced(form))
 
     def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
         form.setAnchor(True)
@@ -216,21 +232,24 @@ class InlineWriter:
 
     def write_box(self, is_done: bool) -> None:
         """Write the box of a task."""
-        form = self.plain()
-        form.setForeground(
-            QBrush(QColor(self._style.colors.match if is_done else self._style.colors.muted))
-        )
+        colors = self._style.colors
+        name, color = ("box-ticked", colors.match) if is_done else ("box", colors.muted)
+        form = self._icon(f"box:{is_done}", svg(name, color))
         form.setProperty(SOURCE_PROPERTY, "[x]" if is_done else "[ ]")
         form.setToolTip("Done" if is_done else "Not done")
-        self._cursor.insertText("☑" if is_done else "☐", form)
+        self._cursor.insertImage(form)
+
+    def _icon(self, name: str, icon: bytes) -> QTextImageFormat:
+        """Return the format of an icon as high as the letters."""
+        side_px = self._style.em
+        drawn = Drawn(side_px, side_px, descent_px=side_px * 0.2, svg=icon)
+        return self._pictures.format(name, drawn, self._style.font, side_px)
 
     def write_summary(self, token: Token, number: int, *, is_open: bool) -> None:
         """Write the summary of a fold: a link that shows and hides its content."""
         form = self.plain()
-        name, side_px = "chevron-down" if is_open else "chevron-right", self._style.em
-        icon = svg(name, self._style.colors.muted)
-        drawn = Drawn(side_px, side_px, descent_px=side_px * 0.2, svg=icon)
-        arrow = self._pictures.format(f"fold:{name}", drawn, self._style.font, side_px)
+        name = "chevron-down" if is_open else "chevron-right"
+        arrow = self._icon(f"fold:{name}", svg(name, self._style.colors.muted))
         arrow.setProperty(SOURCE_PROPERTY, "")
         for link in (form, arrow):
             link.setAnchor(True)
@@ -264,6 +283,14 @@ class InlineWriter:
         form.setProperty(SOURCE_PROPERTY, source)
         form.setToolTip(plain_tooltip(accessible_name))
         self._cursor.insertImage(form)
+
+
+def _spaced(form: QTextCharFormat) -> QTextCharFormat:
+    """Return a format with room after its character, for the edge of a ground beside it."""
+    form = QTextCharFormat(form)
+    form.setFontLetterSpacingType(QFont.SpacingType.AbsoluteSpacing)
+    form.setFontLetterSpacing(_BESIDE_CHIP_PX)
+    return form
 
 
 def _pop(stack: list[QTextCharFormat]) -> None:

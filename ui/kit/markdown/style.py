@@ -39,7 +39,7 @@ DIFFS = (["diff"], ["patch"], ["udiff"])
 GROUND_PROPERTY = QTextFormat.Property.UserProperty.value + 8
 # Of code within a line: it has a rounded ground.
 CHIP_PROPERTY = QTextFormat.Property.UserProperty.value + 9
-_CHIP_PX, _CHIP_RADIUS_PX = 2, 4  # the first is beside the letters, where a space is
+_CHIP_PX, _CHIP_RADIUS_PX = 4, 4  # the first is beside the letters
 _DIGITS = re.compile(r"_[0-9a-fA-F_]*[0-9a-fA-Fn]?")
 
 
@@ -213,6 +213,8 @@ class Decorations:
         else:
             top = self._block_area(decoration.start).top()
             bottom = self._block_area(decoration.end).bottom()
+        if decoration.kind == "rule":
+            width = min(width, current_theme().text_px())
         if decoration.kind in ("code", "picture"):
             is_code = decoration.kind == "code"
             top -= self._style.code_head_px if is_code else self._style.code_foot_px
@@ -268,13 +270,15 @@ class Decorations:
             fragments = block.begin()
             while not fragments.atEnd():
                 piece = fragments.fragment()
-                if piece.charFormat().boolProperty(CHIP_PROPERTY):
+                form = piece.charFormat()
+                if form.boolProperty(CHIP_PROPERTY):
                     begin = piece.position() - block.position()
+                    after_px = _CHIP_PX - form.fontLetterSpacing()
                     for line, left, right in line_parts(block, begin, begin + piece.length()):
                         left = max(0.0, area.left() + left - _CHIP_PX)
-                        width = area.left() + right + _CHIP_PX - left
+                        width = area.left() + right + after_px - left
                         top = area.top() + line.y() + line.ascent() - self._ascent_px
-                        chip = QRectF(left, top, width, self._letters_px)
+                        chip = QRectF(left, top - 1, width, self._letters_px + 2)
                         painter.drawRoundedRect(chip, _CHIP_RADIUS_PX, _CHIP_RADIUS_PX)
                 fragments += 1
             block = block.next()

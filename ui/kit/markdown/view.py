@@ -95,9 +95,9 @@ def _code_menu(button: QToolButton, *, can_wrap: bool) -> QMenu:
         is_on = getattr(theme, name)
         return Command(label, lambda: theme.set_code_look(**{name: not is_on}), checked=is_on)
 
-    entries = [switch("Number Lines", "code_has_numbers")]
-    entries += [switch("Wrap Lines", "code_wraps")] if can_wrap else []
-    return context_menu(button, "How code is shown", entries)
+    entries = [switch("Number Lines in All Code", "code_has_numbers")]
+    entries += [switch("Wrap Lines in All Code", "code_wraps")] if can_wrap else []
+    return context_menu(button, "How all code is shown", entries)
 
 
 class MarkdownView(FlowText):
@@ -460,19 +460,24 @@ class MarkdownView(FlowText):
     def _buttons_of(self, card: Decoration) -> list[QToolButton]:
         parent = self.viewport()
         copy = _code_button(parent, "Copy", f"Copy {card.label or 'code'}")
+        copy.setMinimumWidth(copy.sizeHint().width())  # also of its check mark
         copy.clicked.connect(lambda: copy_from(copy, card.text))
-        can_wrap = self._style.code_wraps or self._is_wide(card)
-        if "\n" not in card.text and not can_wrap:
+        if "\n" not in card.text and not self._can_wrap(card):
             return [copy]
-        more = _code_button(parent, "", "How code is shown")
+        more = _code_button(parent, "", "How all code is shown")
         more.setIcon(themed_icon("more"))
 
         def open_menu() -> None:
-            menu = _code_menu(more, can_wrap=self._style.code_wraps or self._is_wide(card))
+            menu = _code_menu(more, can_wrap=self._can_wrap(card))
             menu.popup(more.mapToGlobal(more.rect().bottomLeft()))
 
         more.clicked.connect(open_menu)
         return [more, copy]
+
+    def _can_wrap(self, card: Decoration) -> bool:
+        """Return whether a line of code is longer than its card."""
+        lines = (line.expandtabs(TAB_CHARS) for line in card.text.split("\n"))
+        return max(map(self._style.fixed_width, lines)) > self._available_px(card)
 
     def _move_buttons(self, _: QSizeF) -> None:
         """Put the buttons at the corner of each code card."""

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QApplication, QMenu, QToolButton
 
 from tests.support.looks.rich_text import block_of
 from tests.ui.kit.markdown.views import shown, sideways_bars
+from ui.kit.menus import copied_text
 from ui.kit.theme import Theme
 
 
@@ -19,7 +20,7 @@ def test_code_wraps_and_has_numbers_where_a_person_wants_that(
     theme.code_look_chosen.connect(lambda *look: chosen.append(look))
     [more] = [b for b in view.viewport().findChildren(QToolButton) if b not in view.copy_buttons]
     try:
-        for label in ("Number Lines", "Wrap Lines"):
+        for label in ("Number Lines in All Code", "Wrap Lines in All Code"):
             more.click()
             menu = more.findChildren(QMenu)[-1]
             next(action for action in menu.actions() if action.text() == label).trigger()
@@ -45,8 +46,8 @@ def test_code_of_one_short_line_has_no_menu_and_only_long_lines_can_be_wrapped(
 ) -> None:
     for code, labels in (
         ("x", []),
-        ("x\ny", ["Number Lines"]),
-        ("x" * 300, ["Number Lines", "Wrap Lines"]),
+        ("x\ny", ["Number Lines in All Code"]),
+        ("x" * 300, ["Number Lines in All Code", "Wrap Lines in All Code"]),
     ):
         view = shown(theme, qapp, f"```\n{code}\n```\n", width=400)
         others = view.viewport().findChildren(QToolButton)
@@ -74,7 +75,7 @@ def test_code_in_line_has_rounded_ground(theme: Theme, qapp: QApplication) -> No
         assert inks == [theme.colors.code] * 2
         top = round(corner.y() + line.y())
         assert theme.colors.code not in [
-            image.pixelColor(x, y).name() for x in range(left - 12, left - 3) for y in (top, middle)
+            image.pixelColor(x, y).name() for x in range(left - 12, left - 4) for y in (top, middle)
         ]
 
 
@@ -93,3 +94,13 @@ def test_changed_lines_are_colored_from_edge_to_edge(theme: Theme, qapp: QApplic
         old, new = theme.colors.fault_soft, theme.colors.done_soft
         begin, end = column.index(old), len(column) - column[::-1].index(new)
         assert set(column[begin:end]) == {old, new}
+
+
+def test_copy_of_code_answers_with_check_mark(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "```\ncode\n```\n")
+    [copy] = view.copy_buttons
+    width = copy.width()
+    copy.click()
+    assert not copy.icon().isNull()
+    assert copy.width() == width
+    assert copied_text() == "code"
