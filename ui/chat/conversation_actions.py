@@ -35,7 +35,14 @@ class ConversationActions(QObject):
         workspace = self._workspace
 
         def is_single() -> bool:
-            return len(chosen()) == 1
+            return has_any() and len(chosen()) == 1
+
+        def has_any() -> bool:
+            return not all(conversation.is_blank for conversation in chosen())
+
+        def counted_title(label: str) -> str:
+            number = len(chosen())
+            return f"{label} {number}" if number > 1 else label
 
         return [
             Command(
@@ -48,7 +55,10 @@ class ConversationActions(QObject):
                 "&Pin",
                 lambda: self.toggle_pinned(chosen()),
                 ("Ctrl+Shift+P",),
-                title=lambda: "Un&pin" if all(one.is_pinned for one in chosen()) else "&Pin",
+                has_any,
+                title=lambda: counted_title(
+                    "Un&pin" if all(one.is_pinned for one in chosen()) else "&Pin"
+                ),
             ),
             Command(
                 "D&uplicate",
@@ -62,11 +72,20 @@ class ConversationActions(QObject):
                 "Arc&hive",
                 lambda: self.toggle_archived(chosen()),
                 ("Ctrl+Shift+Y",),
-                title=lambda: "Unarc&hive" if _are_archived(chosen()) else "Arc&hive",
+                has_any,
+                title=lambda: counted_title(
+                    "Unarc&hive" if _are_archived(chosen()) else "Arc&hive"
+                ),
             ),
             Submenu(EXPORT, self.exports(chosen)),
             None,
-            Command("&Delete", lambda: workspace.delete(*chosen()), ("Ctrl+Shift+Backspace",)),
+            Command(
+                "&Delete",
+                lambda: workspace.delete(*chosen()),
+                ("Ctrl+Shift+Backspace",),
+                has_any,
+                title=lambda: counted_title("&Delete"),
+            ),
         ]
 
     def exports(self, chosen: Chosen) -> list[Entry]:
@@ -89,9 +108,11 @@ class ConversationActions(QObject):
     def _export(self, chosen: Chosen, kind: str) -> None:
         self._files.export(chosen(), kind)
 
-    def move(self, chosen: Sequence[Conversation], folder: ConversationFolder | None) -> None:
+    def move(
+        self, chosen: Sequence[Conversation], folder: ConversationFolder | None, where: str = ""
+    ) -> None:
         target = "" if folder is None else folder.id
-        where = "out of their folder" if folder is None else f"to “{folder.name}”"
+        where = where or ("out of their folder" if folder is None else f"to “{folder.name}”")
         changes = [(one, replace(one.placement, folder_id=target)) for one in chosen]
         self._list.change_placement(changes, f"Moved {named(chosen)} {where}")
 
@@ -116,7 +137,7 @@ class ConversationActions(QObject):
             next(name for name in chain(["New Folder"], numbered) if name not in names)
         )
         if chosen:
-            self.move(chosen, folder)
+            self.move(chosen, folder, "to a new folder")  # its name is typed next
         self.rename_requested.emit(folder)
 
     def _folders(self, chosen: Sequence[Conversation]) -> list[Entry]:

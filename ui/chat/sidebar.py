@@ -15,6 +15,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import (
     QColor,
+    QDrag,
     QDragLeaveEvent,
     QDragMoveEvent,
     QDropEvent,
@@ -24,6 +25,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPixmap,
     QResizeEvent,
 )
 from PySide6.QtWidgets import (
@@ -35,6 +37,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from engine.wording import counted
 from ui.chat.conversation_actions import ConversationActions
 from ui.chat.file_dialogs import FileDialogs
 from ui.chat.folder_documents import FolderDocumentsDialog
@@ -152,6 +155,31 @@ class ConversationView(QListView):
         super().resizeEvent(event)
         if was_seen and current.isValid():
             self.scrollTo(current)
+
+    def startDrag(self, actions: Qt.DropAction) -> None:  # noqa: N802 - Qt's name
+        """Drag a name beside the pointer, where it does not cover that of the target."""
+        chosen, metrics = self.chosen(), self.fontMetrics()
+        text = chosen[0].title if len(chosen) == 1 else counted(len(chosen), "conversation")
+        text = metrics.elidedText(text, Qt.TextElideMode.ElideRight, self.width() // 2)
+        size, ratio = QSize(metrics.horizontalAdvance(text) + 24, 28), self.devicePixelRatioF()
+        image = QPixmap(size * ratio)
+        image.setDevicePixelRatio(ratio)
+        image.fill(Qt.GlobalColor.transparent)
+        painter, colors = QPainter(image), current_theme().colors
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setFont(self.font())
+        painter.setPen(QColor(colors.accent))
+        painter.setBrush(QColor(colors.accent_soft))
+        area = QRect(QPoint(), size).adjusted(0, 0, -1, -1)
+        painter.drawRoundedRect(area, 8, 8)
+        painter.setPen(QColor(colors.text))
+        painter.drawText(area, Qt.AlignmentFlag.AlignCenter, text)
+        painter.end()
+        drag = QDrag(self)
+        drag.setMimeData(self._rows.mimeData(self.selectedIndexes()))
+        drag.setPixmap(image)
+        drag.setHotSpot(QPoint(-16, -12))
+        drag.exec(actions)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
         super().dragMoveEvent(event)

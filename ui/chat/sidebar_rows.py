@@ -26,7 +26,6 @@ from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.conversations import Conversation, ConversationFolder
-from ui.records.titles import UNTITLED
 
 _MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
@@ -185,8 +184,7 @@ class SidebarRows(QAbstractListModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _is_listed(self, conversation: Conversation) -> bool:
-        is_blank = conversation.is_unused and conversation.title == UNTITLED
-        if is_blank and not conversation.is_pinned and not conversation.placement.folder_id:
+        if conversation.is_blank:
             return False  # *New Chat* opens it
         return conversation.placement.is_archived == self.shows_archive
 

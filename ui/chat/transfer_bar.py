@@ -16,6 +16,7 @@ from ui.kit.motion import fade
 from ui.kit.windows import lay_out_hidden
 
 _WIDTH_PX = 560
+_BUTTONS_PX = 160  # of the last answer, with the space before them
 
 
 class TransferBar(QFrame):
@@ -106,10 +107,11 @@ class TransferBar(QFrame):
         self.raise_()
 
     def _place(self) -> None:
-        width = min(_WIDTH_PX, self._above.width() - 48)
+        # At the left: the buttons of the last answer are at the right.
+        width = min(_WIDTH_PX, max(self._above.width() - _BUTTONS_PX, _BUTTONS_PX * 2))
         layout = self.layout()
         self.resize(width, self.height() if layout is None else layout.totalHeightForWidth(width))
-        left = self._above.x() + (self._above.width() - width) // 2
+        left = self._above.x()
         top, panel = self._above.y() - self.height() - 8, self._above.parentWidget()
         bottom = top if panel is None else panel.height()
         # The message field of an empty chat has its heading above it.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QKeySequence, QUndoCommand
-from PySide6.QtWidgets import QMenu, QWidget
+from PySide6.QtWidgets import QMenu, QStyleOptionMenuItem, QWidget
 
 from ui.kit.windows import round_corners
 
@@ -52,6 +52,16 @@ class Submenu:
 
 Entry = Command | Submenu | None
 """An entry of a menu; None is a separator."""
+
+
+class Menu(QMenu):
+    """A menu that aligns its shortcuts at the right."""
+
+    def initStyleOption(self, option: QStyleOptionMenuItem, action: QAction) -> None:  # noqa: N802
+        super().initStyleOption(option, action)
+        if keys := option.text.partition("\t")[2]:
+            # Styles begin a shortcut this far from the right edge; Qt reserves the widest of all.
+            option.reservedShortcutWidth = option.fontMetrics.horizontalAdvance(keys)
 
 
 def fill_menu(
@@ -109,7 +119,8 @@ def _add_entries(menu: QMenu, entries: Sequence[Entry]) -> list[tuple[Command, Q
         elif isinstance(entry, Command):
             commands.append((entry, _action(menu, entry)))
         else:
-            inner = menu.addMenu(entry.label)
+            inner = Menu(entry.label, menu)
+            menu.addMenu(inner)
             if callable(entry.entries):
                 fill_menu(inner, (), entry.entries)
             else:

@@ -94,7 +94,8 @@ class RowDelegate(QStyledItemDelegate):
         area = self.ground(option.rect).adjusted(content.inset_px, 0, 0, 0)
         painter.save()
         if content.has_ground:
-            icons.draw_row_ground(painter, area, option.state, colors, has_focus=self._has_focus)
+            is_current = self._has_focus and index == self._view.currentIndex()
+            icons.draw_row_ground(painter, area, option.state, colors, has_focus=is_current)
         inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
         small = self._font(0.9, QFont.Weight.Normal)
         below = _below(content)

@@ -396,6 +396,8 @@ class Theme(QObject):
         # about to style.
         self.is_changing = False
         app.setStyle("Fusion")
+        # As on a Mac: the key of a command acts on the open row, its menu on the one below it.
+        app.setAttribute(Qt.ApplicationAttribute.AA_DontShowShortcutsInContextMenus)
         app.styleHints().colorSchemeChanged.connect(lambda: self._refresh())
         if hasattr(app.styleHints(), "accessibility"):
             app.styleHints().accessibility().contrastPreferenceChanged.connect(

@@ -130,6 +130,12 @@ class Conversation:
         return not self.has_messages and not self.has_draft and not self.queue
 
     @property
+    def is_blank(self) -> bool:
+        """Whether it is the new chat that no list shows: unused, untitled and in no folder."""
+        has_place = self.is_pinned or self.placement.folder_id
+        return self.is_unused and self.title == UNTITLED and not has_place
+
+    @property
     def has_draft(self) -> bool:
         """Whether the composer holds text or files."""
         return bool(self.draft.strip() or self.attachments)

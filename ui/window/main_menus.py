@@ -11,7 +11,7 @@ from ui.chat.conversation_actions import EXPORT
 from ui.chat.messages.answer_view import continue_title
 from ui.chat.messages.message_menu import ANSWER_KEYS
 from ui.chat.messages.stop_selection import StopSelection
-from ui.kit.commands import Command, Entry, Submenu, fill_menu
+from ui.kit.commands import Command, Entry, Menu, Submenu, fill_menu
 from ui.kit.menus import copy_text, escape_mnemonics
 from ui.kit.windows import bring_forward
 from ui.preferences import TEXT_PERCENTS, declaration
@@ -75,21 +75,26 @@ class MainMenus(QObject):
         self._agents = AgentMenu(
             window.local_server, agents, lambda: window.workspace.model_selection.state.info, window
         )
-        bar = window.menuBar()
-        bar.setAccessibleName("Menus")
-        fill_menu(bar.addMenu("&File"), self._file())
-        fill_menu(bar.addMenu("&Edit"), self._edit_entries())
-        fill_menu(bar.addMenu("&View"), self._view())
-        fill_menu(bar.addMenu("&Conversation"), self._conversation())
-        message = bar.addMenu("&Message")
+        window.menuBar().setAccessibleName("Menus")
+        fill_menu(self._menu("&File"), self._file())
+        fill_menu(self._menu("&Edit"), self._edit_entries())
+        fill_menu(self._menu("&View"), self._view())
+        fill_menu(self._menu("&Conversation"), self._conversation())
+        message = self._menu("&Message")
         fill_menu(message, self._message())
         send = window.chat.composer.action
         send.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
         actions = message.actions()
         send.addAction(next(action for action in actions if action.text() == _ADD_MESSAGE))
-        fill_menu(bar.addMenu("&Server"), self._server())
-        self._fill_window(bar.addMenu("&Window"))
-        fill_menu(bar.addMenu("&Help"), self._help())
+        fill_menu(self._menu("&Server"), self._server())
+        self._fill_window(self._menu("&Window"))
+        fill_menu(self._menu("&Help"), self._help())
+
+    def _menu(self, title: str) -> Menu:
+        bar = self._window.menuBar()
+        menu = Menu(title, bar)
+        bar.addMenu(menu)
+        return menu
 
     # -- the table -----------------------------------------------------------------------------
 

@@ -8,11 +8,13 @@ from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtWidgets import (
     QLabel,
     QMenu,
+    QStyleOptionMenuItem,
 )
 
 from engine.engine import Engine
 from tests.support.shown import main_window
 from tests.ui.driving import Enter, Living, eventually, opened
+from ui.kit.commands import context_menu
 from ui.kit.theme import Theme
 from ui.window.main_window import MainWindow
 from ui.window.other_windows import plain
@@ -28,6 +30,30 @@ def window(enter: Enter, engine: Engine, theme: Theme) -> Living[MainWindow]:
         return window
 
     return enter(lambda: opened(make(), quits=True))
+
+
+async def test_shortcuts_of_menus_end_at_the_right(window: MainWindow) -> None:
+    menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Edit")
+    widths = []
+    for action in menu.actions():
+        option = QStyleOptionMenuItem()
+        menu.initStyleOption(option, action)
+        if keys := option.text.partition("\t")[2]:
+            width = option.fontMetrics.horizontalAdvance(keys)
+            widths.append(width)
+            assert option.reservedShortcutWidth == width
+    assert len(set(widths)) > 1
+
+
+async def test_context_menus_show_no_shortcuts(window: MainWindow) -> None:
+    # The key acts on the open conversation, the menu on the row below the pointer.
+    menu = context_menu(
+        window, "Menu", window.sidebar.conversation_actions.entries(window.sidebar.chosen)
+    )
+    option = QStyleOptionMenuItem()
+    menu.initStyleOption(option, menu.actions()[0])
+    assert option.text == "Re&name"
+    menu.close()
 
 
 async def test_no_two_actions_share_a_shortcut(window: MainWindow) -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
+import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, QRect, Qt
 from PySide6.QtGui import QAction, QColor, QDragLeaveEvent, QDragMoveEvent, QDropEvent, QImage
 from PySide6.QtTest import QTest
@@ -99,7 +100,7 @@ async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
     assert command("Duplicate").isEnabled()
     click(window, "Dates", Qt.KeyboardModifier.ControlModifier)
     assert not command("Duplicate").isEnabled()
-    command("Pin").trigger()
+    command("Pin 2").trigger()
     assert [c.title for c in window.workspace.conversations.every() if c.is_pinned] == [
         "Bananas",
         "Dates",
@@ -108,7 +109,7 @@ async def test_of_several_chosen_ones_all_are_pinned_and_none_is_duplicated(
     dialog = window.findChild(QFileDialog)
     assert Path(dialog.selectedFiles()[0]).name.startswith("Conversations ")
     dialog.close()
-    command("Unpin").trigger()
+    command("Unpin 2").trigger()
     assert not any(c.is_pinned for c in window.workspace.conversations.every())
 
 
@@ -206,12 +207,12 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
 
     do("Move to Folder", "Fruit")
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
-    do("Archive")
+    do("Archive 2")
     assert listed(window) == ["[Fruit]", "Apples", "Dates"]
     sidebar.rows.show_archive(True)
     assert sidebar.archive.isVisible()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries"]
-    do("Unarchive")
+    do("Unarchive 2")
     sidebar.archive.findChild(IconButton).click()
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
 
@@ -226,6 +227,32 @@ async def test_new_folder_is_named_in_its_row(window: MainWindow) -> None:
     await eventually(lambda: listed(window)[0] == "[Fruit]")
     open_folder(window, "Fruit")
     assert listed(window)[:2] == ["[Fruit]", "Bananas"]
+    assert sidebar.undo_bar.message.text() == "Moved “Bananas” to a new folder"
+
+
+async def test_blank_chat_has_no_commands_without_effect(window: MainWindow) -> None:
+    window.workspace.new_conversation()
+    menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Conversation")
+    menu.aboutToShow.emit()
+    enabled = {a.text().replace("&", ""): a.isEnabled() for a in menu.actions()}
+    names = ("Rename", "Pin", "Duplicate", "Archive", "Delete")
+    assert [enabled[name] for name in names] == [False] * 5
+    assert enabled["Move to Folder"], "a new chat may begin in a folder"
+
+
+async def test_dragged_row_shows_a_name_beside_the_pointer(
+    window: MainWindow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drags = []
+    monkeypatch.setattr("ui.chat.sidebar.QDrag.exec", lambda drag, _actions: drags.append(drag))
+    click(window, "Bananas", Qt.KeyboardModifier.NoModifier)
+    window.sidebar.list.startDrag(Qt.DropAction.MoveAction)
+    [drag] = drags
+    assert drag.hotSpot().x() < 0
+    assert drag.pixmap().deviceIndependentSize().width() < window.sidebar.list.width() / 2 + 30
+    assert window.sidebar.rows.canDropMimeData(
+        drag.mimeData(), Qt.DropAction.MoveAction, -1, -1, window.sidebar.rows.index(0)
+    )
 
 
 async def test_the_list_is_sorted_in_each_order_and_keeps_pinned_ones_on_top(
