@@ -36,6 +36,7 @@ async def test_shortcuts_of_menus_end_at_the_right(window: MainWindow) -> None:
     menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Edit")
     widths = []
     for action in menu.actions():
+        action.setShortcutVisibleInContextMenu(True)  # the menu bar has not opened it
         option = QStyleOptionMenuItem()
         menu.initStyleOption(option, action)
         if keys := option.text.partition("\t")[2]:
