@@ -322,17 +322,19 @@ def steps(
         return ["That is the reason in the file that this answer came from. It has no tokens."]
     match stop.kind:
         case StopKind.STOP_STRING:
-            name = _sequence(stop, _LABEL_CHARS)
-            first = f"{name[:1].upper()}{name[1:]} began {_after(stop, context)}"
-            complete = f"It was complete with {_token(stop)}." if _token(stop) else ""
+            stages = [f"Began {_after(stop, context)}"]
             if began is not None and began[0] == stop.token_index:
-                first, complete = f"{first} and was complete with {_token(stop)}", ""
+                stages = [f"Began and was complete with {_token(stop)}"]
             elif began is not None:
-                first += f", in token {began[0] + 1:,} {quoted(began[1], max_chars=_LABEL_CHARS)}"
-            lines = [f"{first}.", complete, _kept(stop, context)]
+                token = quoted(began[1], max_chars=_LABEL_CHARS)
+                stages = [f"Began in token {began[0] + 1:,} {token}"]
+            if _token(stop) and (began is None or began[0] != stop.token_index):
+                stages.append(f"was complete with {_token(stop)}")
+            lines = [f"{' → '.join(stages)} → {_kept(stop, context)}"]
         case StopKind.STOP_TOKEN:
             which = f"Token {stop.value} is one of the stop token ids."
-            lines = [which, _came(stop, context), _kept(stop, context)]
+            kept = _kept(stop, context)
+            lines = [which, _came(stop, context), f"{kept[:1].upper()}{kept[1:]}."]
         case StopKind.EOS:
             odds = f" Its probability there was {probability}." if probability else ""
             name = quoted(stop.token_text, max_chars=_LABEL_CHARS) if stop.token_text else ""
@@ -478,7 +480,7 @@ def _kept(stop: StopInfo, context: AnswerContext) -> str:
     is_in_text = not stop.dropped.startswith(value)  # because the stop was to stay
     kept = stop.text_offset + (len(value) if is_in_text else 0)
     cut = f"; {len(stop.dropped):,} cut off" if stop.dropped else ""
-    return f"The {_part(stop, context)} keeps {counted(kept, 'character')}{cut}."
+    return f"the {_part(stop, context)} keeps {counted(kept, 'character')}{cut}"
 
 
 def _released(stop: StopInfo) -> str:

@@ -323,7 +323,7 @@ class InspectorWindow(OwnWindow):
         tools: InspectorTools,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__("Stop Inspector", (1080, 820), parent)
+        super().__init__("Stop Inspector", (1080, 960), parent)
         FileDrops(self).files_given.connect(lambda paths: inspector.open_file(paths[0]))
         self.inspector = inspector
         self.bar = RunBar(inspector, lambda: self.several_requested.emit(inspector.shown, None))
@@ -391,13 +391,13 @@ class InspectorWindow(OwnWindow):
             self.tabs.addTab(tab, tab.title)
         upper, texts = self._upper, column(self.token, self.legend, spacing=4)
         column(self.head, (self.tape, 1), texts, spacing=12, margins=(0, 0, 0, 8), on=upper)
-        for number, (pane, lines) in enumerate(((upper, 20), (self._lower(), 15))):
+        for number, (pane, lines) in enumerate(((upper, 24), (self._lower(), 15))):
             # Only the user moves the handle: no size hint of a run or of a tab does.
             pane.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Ignored)
             pane.setMinimumHeight(lines * self.fontMetrics().lineSpacing())
             splitter.addWidget(pane)
-            splitter.setStretchFactor(number, 1 + number)
-        splitter.setSizes([900, 1100])
+            splitter.setStretchFactor(number, 1)
+        splitter.setSizes([1100, 900])
         splitter.setChildrenCollapsible(False)
 
     def _lower(self) -> QWidget:

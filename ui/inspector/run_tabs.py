@@ -3,14 +3,16 @@
 Main thread. The list is made only while it is visible.
 """
 
+import math
 from dataclasses import dataclass
 
 from PySide6.QtCore import (
     QItemSelectionModel,
+    QRectF,
     Qt,
     Signal,
 )
-from PySide6.QtGui import QAction, QKeyEvent
+from PySide6.QtGui import QAction, QColor, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QPushButton, QWidget
 
 from engine.values.events import TokenTrace
@@ -21,9 +23,9 @@ from ui.inspector.inspector import Inspector
 from ui.inspector.pages import InspectorTab, ReadingPage
 from ui.inspector.shown_run import ShownRun, end_label, start_time_text
 from ui.kit.buttons import Choice, EmptyState, push_button
-from ui.kit.html import SPACE, Html, cell, code, colored, paragraph, table, visible_breaks
+from ui.kit.html import Html, cell, code, colored, table, visible_breaks
 from ui.kit.labels import label
-from ui.kit.layouts import column, row, scrolling
+from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.menus import copy_text
 from ui.kit.tables import TableColumn, TableModel, TableView
 from ui.kit.tasks import start_task
@@ -34,6 +36,7 @@ from ui.words import display_name, draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
 _AROUND_CHARS = 160
+_BAR_PX, _PHASE_GAP_PX = 10, 8
 
 
 def _conversation(shown: ShownRun) -> str:
@@ -63,25 +66,19 @@ class TimingTab(InspectorTab):
     def __init__(self) -> None:
         super().__init__()
         self.note = label("", "", 0.98, is_wrapped=True)
-        self.bars = ReadingPage("Phases")
+        self.bars = PhaseChart()
         self.drafts = label("", "", 0.95, is_wrapped=True)
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         inside = QWidget()
         inside.setObjectName("scrolled")
-        column(self.note, (self.bars, 1), self.drafts, self.waits, spacing=10, on=inside)
+        column(self.note, self.bars, self.drafts, self.waits, STRETCH, spacing=12, on=inside)
         area = scrolling(inside, "Where the time went", goes_sideways=False)
         column(area, margins=(0, 12, 0, 0), on=self)
 
     def refresh(self) -> None:
         shown = self.shown
         finished = None if shown is None else shown.run.finished
-        run_phases = [] if finished is None else phases(finished)
-        self.bars.setHtml(phase_bars(run_phases))
-        lines = round(3.2 * len(run_phases)) + 2  # a bar, its note and the space around both
-        self.bars.setMinimumHeight(lines * self.fontMetrics().lineSpacing())
-        names = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
-        self.bars.setAccessibleName("; ".join(names) or "Phases")
-        self.bars.setVisible(bool(run_phases))
+        self.bars.show_phases([] if finished is None else phases(finished))
         if finished is not None:
             total_s = finished.timing.total_s
             self.note.setText(f"{_in_unit_of(total_s, total_s)} in all." if total_s else _UNKNOWN)
@@ -98,34 +95,64 @@ class TimingTab(InspectorTab):
         self.waits.setText(held_text(tuple(trace.tokens)) if trace and finished else "")
 
 
-def phase_bars(run_phases: list[RunPhase]) -> Html:
-    """Return a table of phases: name, a bar from begin to end on the whole time, time and note."""
-    colors = current_theme().colors
-    total_s = max((phase.begins_s + phase.took_s for phase in run_phases), default=0.0) or 1.0
-    fills, rows = (colors.quiet, colors.tool, colors.match, colors.done), []
-    for phase, fill in zip(run_phases, fills, strict=False):
-        before = round(phase.begins_s / total_s * 99)
-        width = max(1, round(phase.took_s / total_s * 99))
-        parts = ((before, colors.bubble), (width, fill), (100 - before - width, colors.bubble))
-        cells = [
-            cell(SPACE, width=f"{part}%", bgcolor=ground) for part, ground in parts if part > 0
-        ]
-        bar = table([cells], width="100%", cellspacing=0, cellpadding=0)
-        note = paragraph(colored(phase.note, colors.muted), style="margin:2px 0 0 0")
-        padding = "padding:2px 12px 12px 0"
-        rows.append(
-            [
-                cell(phase.name, style=padding, width="20%"),
-                cell(bar, note, style="padding:2px 0 12px 0", width="65%"),
-                cell(
-                    code(_in_unit_of(total_s, phase.took_s)),
-                    style="padding:2px 0 12px 12px",
-                    width="15%",
-                    align="right",
-                ),
-            ]
-        )
-    return table(rows, width="100%")
+class PhaseChart(QWidget):
+    """A bar for each phase on one axis of time, its note below it, its time at the right."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._phases: list[RunPhase] = []
+
+    def show_phases(self, run_phases: list[RunPhase]) -> None:
+        self._phases = run_phases
+        names = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
+        self.setAccessibleName("; ".join(names) or "Phases")
+        line = self.fontMetrics().lineSpacing()
+        self.setFixedHeight(len(run_phases) * (2 * line + _PHASE_GAP_PX) + 2 * line)
+        self.setVisible(bool(run_phases))
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        colors, metrics = current_theme().colors, self.fontMetrics()
+        line, width = metrics.lineSpacing(), metrics.averageCharWidth()
+        total_s = max((one.begins_s + one.took_s for one in self._phases), default=0.0) or 1.0
+        left, right = 12 * width, self.width() - 12 * width
+        px_per_s = (right - left) / total_s
+        painter = QPainter(self)
+        foot = self.height() - 2 * line
+        step_s = _step_of(total_s)
+        for number in range(int(total_s / step_s) + 1):
+            x = round(left + number * step_s * px_per_s)
+            painter.setPen(QColor(colors.line))
+            painter.drawLine(x, 0, x, foot)
+            painter.setPen(QColor(colors.muted))
+            value_s = number * step_s
+            text = f"{value_s:g} s" if total_s >= 1 else f"{value_s * 1000:g} ms"
+            box = QRectF(x - 6 * width, foot + 4, 12 * width, line)
+            painter.drawText(box, Qt.AlignmentFlag.AlignHCenter, text)
+        fills = (colors.quiet, colors.tool, colors.match, colors.done)
+        for number, (phase, fill) in enumerate(zip(self._phases, fills, strict=False)):
+            y = number * (2 * line + _PHASE_GAP_PX)
+            bar = QRectF(
+                left + phase.begins_s * px_per_s,
+                y + (line - _BAR_PX) / 2,
+                max(1.0, phase.took_s * px_per_s),
+                _BAR_PX,
+            )
+            painter.fillRect(bar, QColor(fill))
+            painter.setPen(QColor(colors.text))
+            painter.drawText(QRectF(0, y, left, line), Qt.AlignmentFlag.AlignLeft, phase.name)
+            time = QRectF(right, y, self.width() - right, line)
+            took = _in_unit_of(total_s, phase.took_s)
+            painter.drawText(time, Qt.AlignmentFlag.AlignRight, took)
+            painter.setPen(QColor(colors.muted))
+            painter.drawText(QRectF(left, y + line, self.width() - left, line), 0, phase.note)
+        painter.end()
+
+
+def _step_of(total: float) -> float:
+    """Return the distance of an axis's lines, of which it has three to six."""
+    power: float = 10 ** math.floor(math.log10(total))
+    return next(power * part for part in (0.2, 0.5, 1.0, 2.0) if total / (power * part) < 6)
 
 
 def _in_unit_of(total_s: float, duration_s: float) -> str:
@@ -241,7 +268,9 @@ class CompareTab(InspectorTab):
         self.regenerate.clicked.connect(inspector.answer_again)
         runs = push_button("Choose Run…", "Choose a run to compare with")
         runs.clicked.connect(self.runs_requested)
-        self.empty = EmptyState(self.regenerate, runs)
+        self.steps = QWidget()
+        row(self.regenerate, runs, spacing=8, on=self.steps)
+        self.empty = EmptyState(self.steps)
         self._head = QWidget()
         row(label("Compare with", "muted"), (self.choice, 1), spacing=8, on=self._head)
         column(
@@ -292,10 +321,16 @@ class CompareTab(InspectorTab):
 
     def _compare(self) -> None:
         shown, other = self._inspector.shown, self._chosen()
-        has_both = shown is not None and other is not None
+        is_running = any(one is not None and not one.run.is_over for one in (shown, other))
+        has_both = shown is not None and other is not None and not is_running
         self.page.setVisible(has_both)
         self.sentence.setVisible(has_both)
         self.empty.setVisible(not has_both)
+        self.steps.setVisible(not is_running)
+        if is_running:
+            detail = "Both answers are compared when they have ended."
+            self.empty.show_text("Still Answering", detail)
+            return
         if shown is None or other is None:
             title = "No Answer Selected" if shown is None else "No Other Answer to Compare With"
             self.empty.show_text(title, "Regenerate the answer, or choose another run.")

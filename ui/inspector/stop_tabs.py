@@ -4,6 +4,7 @@ Main thread. They compute only while they are visible.
 """
 
 import asyncio
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from engine.stopping.rules import Stop
 from engine.wording import counted, percent, quoted, visible
 from ui.inspector.inspector import Inspector
 from ui.inspector.pages import RECORD_ALL, InspectorTab, ReadingPage
-from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape
+from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, chip_text
 from ui.kit.buttons import EmptyState, IconButton, push_button
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, Html, cell, code, colored, joined, paragraph, strong, table
@@ -46,6 +47,7 @@ _AROUND_CHARS = 24
 _MAX_KEPT_CHARS = 20_000  # of the text of What If, which a page lays out at once
 _REPLAYING = "Replaying the run…"
 LIKELY = 0.2
+_LOWEST_POWER = -4  # of ten: the lowest probability on the axis
 _FLAT = 0.02  # the highest probability of ending that a curve does not show
 
 
@@ -366,6 +368,7 @@ class EndingOdds:
     likely: tuple[int, ...]
     sentence: str
     has_end: bool = False
+    peak: tuple[int, str] | None = None  # position and text of the token nearest to ending
 
     @property
     def flat_sentence(self) -> str:
@@ -401,6 +404,8 @@ def ending_odds(trace: RunTrace) -> EndingOdds | None:
     ends = [token.index for token, _ in known if token.token_id in eos]
     ignored = ends[:-1] if has_end else ends
     others = [(token.index, stats) for token, stats in known if token.token_id not in eos]
+    inner = range(len(known) - has_end)
+    peak = max(inner, key=lambda n: known[n][1].eos_probability, default=None)
     likely = [index for index, stats in others if stats.eos_probability >= LIKELY]
     highest = max((stats.eos_probability for _, stats in others), default=None)
     return EndingOdds(
@@ -409,6 +414,7 @@ def ending_odds(trace: RunTrace) -> EndingOdds | None:
         tuple(likely[:50]),
         _sentence(likely, ignored, highest),
         has_end,
+        None if peak is None else (peak, known[peak][0].piece or chip_text(known[peak][0])),
     )
 
 
@@ -472,6 +478,12 @@ class EndingTab(InspectorTab):
         self.empty.show_text("Ending Was Never Likely" if flat else title, flat or detail)
 
 
+def _height_of(probability: float, area: QRectF) -> float:
+    """Return where a probability is on an axis whose steps are powers of ten."""
+    power = math.log10(max(probability, 10.0**_LOWEST_POWER))
+    return area.top() + power / _LOWEST_POWER * area.height()
+
+
 class OddsCurve(QWidget):
     """The EOS probability over the tokens; a click chooses a token."""
 
@@ -512,19 +524,22 @@ class OddsCurve(QWidget):
         small.setPointSizeF(small.pointSizeF() * 0.85)
         painter.setFont(small)
         line = painter.fontMetrics().height()
-        for value in (0.0, 0.5, 1.0):
-            y = area.bottom() - value * area.height()
+        for power in range(_LOWEST_POWER, 1):
+            value = 10.0**power
+            y = _height_of(value, area)
             painter.setPen(QColor(colors.line))
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
             painter.setPen(QColor(colors.muted))
             box = QRectF(0, y - line / 2, area.left() - 8, line)
-            painter.drawText(box, int(Qt.AlignmentFlag.AlignLeft), f"{value * 100:.0f}%")
-        likely = area.bottom() - LIKELY * area.height()
+            painter.drawText(box, int(Qt.AlignmentFlag.AlignRight), f"{value * 100:g}%")
+        likely = _height_of(LIKELY, area)
         painter.setPen(QPen(QColor(colors.limit), 1, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(area.left(), likely), QPointF(area.right(), likely))
-        above = QRectF(area.left(), likely - line - 2, area.width(), line)
+        sides = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
+        is_late = odds.peak is not None and odds.peak[0] * 2 > len(odds.values)
+        above = QRectF(area.left() + 4, likely - line - 2, area.width() - 4, line)
         text = f"Ending is likely from {percent(LIKELY)}"
-        painter.drawText(above, int(Qt.AlignmentFlag.AlignRight), text)
+        painter.drawText(above, int(sides[not is_late]), text)
         painter.setPen(QPen(QColor(colors.match), 1.6))
         points = self._points(odds, area)
         painter.drawPolyline(QPolygonF(points))
@@ -532,6 +547,20 @@ class OddsCurve(QWidget):
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(colors.done))
             painter.drawEllipse(points[-1], 3.5, 3.5)
+        if odds.peak is not None:
+            position, written = odds.peak
+            value = odds.values[position]
+            x = area.left() + position / max(1, len(odds.values) - 1) * area.width()
+            dot = QPointF(x, _height_of(value, area))
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(colors.match))
+            painter.drawEllipse(dot, 3.5, 3.5)
+            painter.setPen(QColor(colors.text))
+            name = f"{percent(value)} at token {odds.first_index + position + 1:,}"
+            name = f"{name} {quoted(written, 20)}"
+            begin, end = (0.0, x - 8) if is_late else (x + 8, float(self.width()))
+            box = QRectF(begin, dot.y() - line, end - begin, line)
+            painter.drawText(box, int(sides[is_late]), name)
         painter.setPen(QColor(colors.muted))
         foot = QRectF(area.left(), area.bottom() + 4, area.width(), line)
         painter.drawText(foot, int(Qt.AlignmentFlag.AlignLeft), f"token {odds.first_index + 1:,}")
@@ -541,7 +570,7 @@ class OddsCurve(QWidget):
 
     def _area(self) -> QRectF:
         metrics = self.fontMetrics()
-        left, line = metrics.averageCharWidth() * 6, metrics.height()
+        left, line = metrics.averageCharWidth() * 8, metrics.height()
         width = max(1, self.width() - left - 12)
         return QRectF(left, line / 2, width, max(1, self.height() - line * 1.9))
 
@@ -554,7 +583,7 @@ class OddsCurve(QWidget):
         return [
             QPointF(
                 area.left() + position / span * area.width(),
-                area.bottom() - max(odds.values[position : position + step]) * area.height(),
+                _height_of(max(odds.values[position : position + step]), area),
             )
             for position in positions
         ]

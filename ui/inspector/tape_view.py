@@ -68,6 +68,7 @@ LEGEND = {
     TokenMark.GAINED: "green: kept by this list",
 }
 _FADE_PX = 20  # of the edge beyond which there is more text
+_HATCHING_ALPHA = 96  # so that letters can be read on it
 _MIN_PAD_PX = 4  # above the first line of a tape that scrolls
 
 
@@ -464,7 +465,9 @@ def draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
             form.setUnderlineStyle(line)
             form.setUnderlineColor(QColor(color))
     if marks & TokenMark.HELD:
-        form.setBackground(QBrush(QColor(colors.limit), Qt.BrushStyle.BDiagPattern))
+        hatching = QColor(colors.limit)
+        hatching.setAlpha(_HATCHING_ALPHA)
+        form.setBackground(QBrush(hatching, Qt.BrushStyle.BDiagPattern))
     if marks & TokenMark.MATCHED:
         form.setBackground(QColor(colors.match_soft))
         form.setFontWeight(QFont.Weight.Bold)

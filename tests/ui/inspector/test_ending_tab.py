@@ -88,7 +88,6 @@ def test_a_place_where_ending_was_likely_is_named(record: Record) -> None:
 def test_why_a_stop_ended_the_answer_is_told_in_three_steps(record: Record) -> None:
     shown = record(["ab", "cE", "N", "D!"], "END")
     assert why(shown.run, Tape(trace_of(shown))) == [
-        "“END” began after 3 characters of the answer, in token 2 “cE”.",
-        "It was complete with token 4 “D!”.",
-        "The answer keeps 3 characters; 4 cut off.",
+        "Began in token 2 “cE” → was complete with token 4 “D!” → "
+        "the answer keeps 3 characters; 4 cut off"
     ]

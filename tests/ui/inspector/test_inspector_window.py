@@ -152,6 +152,17 @@ async def test_compare_without_a_second_run_regenerates(
     await eventually(lambda: inspector.compare.page.isVisible())
 
 
+async def test_compare_waits_for_the_end_of_an_answer(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    inspector.tabs.setCurrentWidget(inspector.compare)
+    window.workspace.send("Count from 1 to 40, one number per line")
+    await eventually(lambda: inspector.compare.empty.title.text() == "Still Answering")
+    assert not inspector.compare.page.isVisible()
+    await eventually(lambda: inspector.compare.page.isVisible())
+
+
 async def test_special_token_is_never_broken_across_lines(
     window: MainWindow, inspector: InspectorWindow
 ) -> None:
