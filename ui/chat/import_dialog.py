@@ -59,7 +59,8 @@ class ImportDialog(OwnDialog):
         super().__init__("Import Conversations", parent)
         self._contents, self._transfers = contents, transfers
         self._is_importing = False
-        self.heading = label(_heading(contents), "title", 1.08, is_wrapped=True)
+        heading = f"{counted(len(contents.listed), 'Conversation')} from {contents.program}"
+        self.heading = label(heading, "title", 1.08, is_wrapped=True)
         self.summary = label(_summary(contents), "muted", is_wrapped=True)
         self.rows = QStandardItemModel(self)
         self.list = QListView()
@@ -179,10 +180,6 @@ class ImportDialog(OwnDialog):
         contents = self._contents
         is_bare = not contents.listed and bool(contents.folders)
         self.accept_button.setEnabled(bool(count or contents.presets or is_bare))
-
-
-def _heading(contents: FileContents) -> str:
-    return f"{counted(len(contents.listed), 'Conversation')} from {contents.program}"
 
 
 def _summary(contents: FileContents) -> str:

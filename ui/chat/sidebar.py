@@ -203,19 +203,17 @@ class ConversationView(QListView):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Frame the folder, or the list outside folders, that takes the dragged rows."""
         super().paintEvent(event)
+        painter = QPainter(self.viewport())
         if not self._rows.rowCount():
-            painter = QPainter(self.viewport())
             painter.setPen(QColor(current_theme().colors.faint))
             area = self.viewport().rect().adjusted(18, 8, -18, 0)
             text = "Nothing archived" if self._rows.shows_archive else "No conversations yet"
             painter.drawText(area, Qt.AlignmentFlag.AlignTop, text)
-            painter.end()
         if self._drop_area.isValid():
-            painter = QPainter(self.viewport())
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(current_theme().colors.accent), 2))
             painter.drawRoundedRect(self._drop_area.adjusted(9, 2, -9, -2), 8, 8)
-            painter.end()
+        painter.end()
 
     def chosen(self) -> list[Conversation]:
         return self._rows.conversations_at(self.selectionModel().selectedIndexes())

@@ -170,7 +170,8 @@ class _Suggestions(QWidget):
         self._arrange()
 
     def _arrange(self) -> None:
-        widest = max((button.title_px for button in self.buttons), default=0)
+        # Each has its whole title.
+        widest = max((button.minimumSizeHint().width() for button in self.buttons), default=0)
         columns = 2 if self.width() >= 2 * widest + self._grid.spacing() else 1
         for number, button in enumerate(self.buttons):
             self._grid.addWidget(button, *divmod(number, columns))
@@ -198,11 +199,6 @@ class _SuggestionButton(QPushButton):
         self._line.addStrut(40)
         for part in (badge, self._title, question):
             part.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-
-    @property
-    def title_px(self) -> int:
-        """The least width that shows the whole title."""
-        return self.minimumSizeHint().width()
 
     def sizeHint(self) -> QSize:
         return self._line.sizeHint()

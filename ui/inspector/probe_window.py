@@ -146,7 +146,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = T
 def _by_cause(
     results: Sequence[CheckResult],
 ) -> list[tuple[CheckResult, list[CheckResult]]]:
-    """Return results, each with the following undecided ones that have the same cause."""
+    """Return results, each with further undecided results of the same cause."""
     groups: dict[tuple[str, ...], list[CheckResult]] = {}
     for result in results:
         is_undecided = result.outcome in _WITHOUT_RESULT and not result.faults

@@ -455,9 +455,7 @@ class EndingTab(InspectorTab):
         self.note = label("", "", 0.98, is_wrapped=True)
         self.curve = OddsCurve()
         self.again = QPushButton(RECORD_ALL)
-        self.steps = QWidget()
-        row(self.again, on=self.steps)
-        self.empty = EmptyState(self.steps)
+        self.empty = EmptyState(self.again)
         parts = (self.note, (self.curve, 1), (self.empty, 1), (None, 0))
         column(*parts, spacing=10, margins=(0, 12, 0, 0), on=self)
 
@@ -472,7 +470,7 @@ class EndingTab(InspectorTab):
         self.curve.setVisible(odds is not None and not flat)
         show_text(self.note, "" if odds is None or flat else odds.sentence)
         self.empty.setVisible(odds is None or bool(flat))
-        self.steps.setVisible(not flat)
+        self.again.setVisible(not flat)
         title = "No Answer Selected" if shown is None else "No Probabilities Recorded"
         detail = "Shows how likely the answer was to end at each token."
         self.empty.show_text("Ending Was Never Likely" if flat else title, flat or detail)

@@ -236,7 +236,7 @@ class GrowingInput(QTextEdit):
         return 0
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """Show Qt's menu with the keys: Qt omits those that the menu bar has as well."""
+        """Show Qt's menu with the keys; Qt leaves out shortcuts of the menu bar."""
         menu = self.createStandardContextMenu(event.pos())
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         round_corners(menu)

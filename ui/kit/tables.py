@@ -190,11 +190,11 @@ class TableView(QTableView):
             width_px = character_px * column.width_chars + 2 * _CELL_PX
             if column.width_chars:
                 self.setColumnWidth(number, max(width_px, head.sectionSizeHint(number)))
-        self._least_px = [self.columnWidth(number) for number in range(len(model.columns))]
-        self._narrowest_px = [
+        self._widths_px = [self.columnWidth(number) for number in range(len(model.columns))]
+        self._min_px = [
             max(character_px * column.min_chars + 2 * _CELL_PX, head.sectionSizeHint(number))
             if column.min_chars
-            else self._least_px[number]
+            else self._widths_px[number]
             for number, column in enumerate(model.columns)
         ]
         head.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
@@ -226,13 +226,13 @@ class TableView(QTableView):
         self._show_chosen_columns()
 
     def _fit(self, shown: Sequence[int]) -> None:
-        """Give free width to the column that grows; take lacking width from those that shrink."""
-        lacking_px = self._lacking_px(self._least_px, shown)
-        spare_px = {n: self._least_px[n] - self._narrowest_px[n] for n in shown}
+        """Give free width to the column that grows; take lacking width from shrinking ones."""
+        lacking_px = self._lacking_px(self._widths_px, shown)
+        spare_px = {n: self._widths_px[n] - self._min_px[n] for n in shown}
         share = min(1.0, max(0, lacking_px) / (sum(spare_px.values()) or 1))
         for number, px in spare_px.items():
             if px or number == self._growing:
-                self.setColumnWidth(number, self._least_px[number] - math.ceil(px * share))
+                self.setColumnWidth(number, self._widths_px[number] - math.ceil(px * share))
         if self._growing >= 0 and lacking_px < 0:
             free_px = self.viewport().width() - self.horizontalHeader().length()
             self.setColumnWidth(self._growing, self.columnWidth(self._growing) + max(0, free_px))
@@ -302,7 +302,7 @@ class TableView(QTableView):
         shown = [number for number in chosen if number not in self._empty]
         if len(chosen) == len(columns):
             optional = [number for number in shown if columns[number].is_optional]
-            while optional and self._lacking_px(self._narrowest_px, shown) > 0:
+            while optional and self._lacking_px(self._min_px, shown) > 0:
                 shown.remove(optional.pop())
         self.horizontalHeader().setStretchLastSection(False)  # all have their own widths again
         for column in range(len(columns)):
@@ -311,7 +311,7 @@ class TableView(QTableView):
         # A number in a stretched column would be far from its neighbor: the widest text grows.
         stretches_last = shown[-1:] == texts[-1:] == [column] and not columns[column].width_chars
         if self._growing >= 0:
-            self.setColumnWidth(self._growing, self._least_px[self._growing])
+            self.setColumnWidth(self._growing, self._widths_px[self._growing])
         self._growing = (
             -1
             if stretches_last

@@ -71,7 +71,7 @@ _ICONS = {
     STORAGE: "storage",
 }
 _CHOICE_PX, _NUMBER_PX = 240, 144
-_LEAST_PX, _MOST_PX = 280, 560  # heights of a pane
+_MIN_PX, _MAX_PX = 280, 560  # heights of a pane
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
 
 
@@ -262,7 +262,7 @@ class PreferencesDialog(OwnDialog):
             at_width = inside.heightForWidth(self.panes.width())  # -1 without text that wraps
             needed = max(at_width, inside.minimumSizeHint().height())
             around = self.height() - self.panes.height()
-            fit_to_screen(self, self.width(), around + min(max(needed, _LEAST_PX), _MOST_PX))
+            fit_to_screen(self, self.width(), around + min(max(needed, _MIN_PX), _MAX_PX))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)

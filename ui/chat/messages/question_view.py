@@ -169,11 +169,6 @@ class PlainBubble(QWidget):
 
 def _text_px(view: FlowText, limit: int) -> int:
     """Return the width of the longest line, where lines wrap at a width."""
-    metrics = view.fontMetrics()
-    lines = view.toPlainText().split("\n")
-    whole = ceil(max(metrics.horizontalAdvance(line.replace("\t", " " * 10)) for line in lines))
-    if whole <= limit:
-        return whole
     view.document().setTextWidth(limit)
     return ceil(view.document().idealWidth())
 

@@ -356,12 +356,12 @@ def write_table(blocks: BlockWriter, rows: list[Row], pictures: Pictures) -> Non
     metrics = QFontMetricsF(bold)
     sizes = [[_text_sizes(blocks.inline, metrics, text) for _, text in row] for row in rows]
     columns = list(zip(*sizes, strict=True))
-    least_px = sum(_column_px(blocks.style, column, _COLUMN_EM) for column in columns)
+    min_px = sum(_column_px(blocks.style, column, _COLUMN_EM) for column in columns)
     widths = tuple(_column_px(blocks.style, column, 2 * _COLUMN_EM) for column in columns)
     table_px, left_px = sum(widths), blocks.indent_px
     blocks.decorations.append(
         Decoration(
-            "table", start, end, left_px, width_px=table_px, least_px=least_px, columns_px=widths
+            "table", start, end, left_px, width_px=table_px, min_px=min_px, columns_px=widths
         )
     )
 

@@ -167,7 +167,7 @@ class Decoration:
     label: str = ""
     text: str = ""
     width_px: float = 0.0
-    least_px: float = 0.0  # of a table: with less, it scrolls at its whole width
+    min_px: float = 0.0  # of a table: with less, it scrolls at its whole width
     columns_px: tuple[float, ...] = ()
 
 

@@ -292,8 +292,8 @@ class MarkdownView(FlowText):
         return width - sum(self._insets_px(decoration))
 
     def _is_wide(self, decoration: Decoration) -> bool:
-        least_px = decoration.least_px or decoration.width_px
-        return least_px > self._available_px(decoration)
+        min_px = decoration.min_px or decoration.width_px
+        return min_px > self._available_px(decoration)
 
     def show_moved(self, decoration: Decoration) -> None:
         """Show a part that was scrolled sideways."""
