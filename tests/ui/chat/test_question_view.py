@@ -78,3 +78,18 @@ def test_bubble_is_as_wide_as_its_longest_wrapped_line(theme: Theme, qapp: QAppl
     assert lines.lineCount() > 2
     longest = max(lines.lineAt(n).naturalTextWidth() for n in range(lines.lineCount()))
     assert longest <= view.text_view.width() <= longest + 16 < view.bubble.width() * 0.7
+
+
+def test_fenced_code_of_question_has_the_look_of_code(theme: Theme, qtbot: QtBot) -> None:
+    typed = "Why?\n\n```python\nx = 1\n```\nThanks"
+    view = QuestionView(ConversationMessage("user", typed))
+    qtbot.addWidget(view)
+    document = view.text_view.document()
+    heights = {
+        block.text(): document.documentLayout().blockBoundingRect(block).height()
+        for block in map(document.findBlockByNumber, range(document.blockCount()))
+    }
+    assert heights["```python"] == heights["```"] < heights["Thanks"] / 2
+    font = document.findBlockByNumber(3).begin().fragment().charFormat().font()
+    assert font.family() == theme.code_font().family()
+    assert view.text_view.toPlainText() == typed

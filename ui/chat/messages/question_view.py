@@ -3,20 +3,31 @@
 A line above the first message in the prompt shows how many were left out. Main thread.
 """
 
+import re
 from collections.abc import Sequence
 from math import ceil
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent, QTextBlockFormat, QTextCursor
+from PySide6.QtCore import QRectF, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QColor,
+    QPainter,
+    QPaintEvent,
+    QResizeEvent,
+    QTextBlock,
+    QTextBlockFormat,
+    QTextCharFormat,
+    QTextCursor,
+)
 from PySide6.QtWidgets import QFrame, QPushButton, QSizePolicy, QWidget
 
 from ui.chat.composer.attachments import AttachedFile, file_lines
 from ui.chat.composer.message_editor import EditedInPlace
 from ui.chat.messages.message_foot import ShownMessage
 from ui.kit.buttons import copy_on_click, fold_button, push_button
-from ui.kit.flow_text import FlowText, SearchedPart, SearchedText
+from ui.kit.flow_text import FlowText, SearchedPart, SearchedText, utf16_length
 from ui.kit.labels import label
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
+from ui.kit.markdown.style import Runs, highlighted_lines
 from ui.kit.theme import current_theme
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
@@ -25,7 +36,9 @@ from ui.words import lines_of
 
 # A line has its surplus height below the letters.
 _PAD_X, _PAD_TOP, _PAD_BOTTOM, _LINE_PERCENT = 15, 11, 6, 128
-_GAP_PX = 8
+_GAP_PX = _CODE_PX = 8
+_FENCE_END = "```"
+_FENCE = re.compile(r" {0,3}```[\w+#. -]*")
 
 
 class PromptLine(EditedInPlace):
@@ -99,6 +112,92 @@ def _rule() -> QFrame:
     return rule
 
 
+class TypedText(FlowText):
+    """Shows a text as it was typed, its fenced code with the look of code."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._code: list[tuple[QTextBlock, QTextBlock]] = []  # the lines of its fences
+        self.follow_message_font()
+        self.setPlainText(text)
+        lines, cursor = QTextBlockFormat(), QTextCursor(self.document())
+        lines.setLineHeight(
+            _LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
+        )
+        cursor.select(QTextCursor.SelectionType.Document)
+        cursor.mergeBlockFormat(lines)
+        block, first = self.document().begin(), None
+        while block.isValid():
+            if first is None:
+                first = block if _FENCE.fullmatch(block.text()) else None
+            elif block.text().strip() == _FENCE_END:
+                if first.next() != block:
+                    self._code.append((first, block))
+                first = None
+            block = block.next()
+        self._show_code()
+        if self._code:
+            current_theme().changed.connect(self._show_code)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the grounds of code."""
+        painter, layout = QPainter(self.viewport()), self.document().documentLayout()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(QColor(current_theme().colors.canvas))
+        for first, last in self._code:
+            top, end = layout.blockBoundingRect(first).top(), layout.blockBoundingRect(last)
+            ground = QRectF(0, top, self.viewport().width(), end.bottom() - top)
+            painter.drawRoundedRect(ground, 6, 6)
+        painter.end()
+        super().paintEvent(event)
+
+    def width_within(self, limit: int) -> int:
+        """Return the width of the longest line, where lines wrap at a width."""
+        if not self._code:
+            return _text_px(self, limit)
+        self.document().setTextWidth(limit)
+        return ceil(self.document().idealWidth()) + _CODE_PX
+
+    def _show_code(self) -> None:
+        for first, last in self._code:
+            self._flatten(first, 0)
+            self._flatten(last, _CODE_PX // 2 if last.next().isValid() else 0)
+            lines, block = [], first.next()
+            while block != last:
+                lines.append(block.text())
+                block = block.next()
+            language = first.text().strip().removeprefix(_FENCE_END).strip()
+            block, colors = first.next(), current_theme().colors
+            for line in highlighted_lines("\n".join(lines), language, colors)[: len(lines)]:
+                self._color(block, line)
+                block = block.next()
+
+    def _flatten(self, fence: QTextBlock, below_px: int) -> None:
+        """Make the line of a fence the space above or below its code."""
+        cursor, form, tiny = QTextCursor(fence), QTextBlockFormat(), QTextCharFormat()
+        form.setLineHeight(_CODE_PX, QTextBlockFormat.LineHeightTypes.FixedHeight.value)
+        form.setBottomMargin(below_px)
+        cursor.setBlockFormat(form)
+        cursor.movePosition(cursor.MoveOperation.EndOfBlock, cursor.MoveMode.KeepAnchor)
+        tiny.setFontPointSize(1)
+        tiny.setForeground(QColor(Qt.GlobalColor.transparent))
+        cursor.setCharFormat(tiny)
+
+    def _color(self, block: QTextBlock, line: Runs) -> None:
+        cursor, indent, form = QTextCursor(block), QTextBlockFormat(), QTextCharFormat()
+        indent.setLeftMargin(_CODE_PX)
+        indent.setRightMargin(_CODE_PX)
+        cursor.mergeBlockFormat(indent)
+        form.setFont(current_theme().code_font())
+        for text, color in line:
+            form.setForeground(QColor(color))
+            right, units = cursor.MoveOperation.Right, utf16_length(text)
+            cursor.movePosition(right, cursor.MoveMode.KeepAnchor, units)
+            cursor.setCharFormat(form)
+            cursor.clearSelection()
+
+
 class PlainBubble(QWidget):
     """Text in a rounded card at the right, as wide as it needs and at most four fifths."""
 
@@ -106,15 +205,7 @@ class PlainBubble(QWidget):
         super().__init__()
         self._beside = beside
         self.files = files
-        self.text_view = FlowText()
-        self.text_view.follow_message_font()
-        self.text_view.setPlainText(text)
-        lines, cursor = QTextBlockFormat(), QTextCursor(self.text_view.document())
-        lines.setLineHeight(
-            _LINE_PERCENT, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value
-        )
-        cursor.select(QTextCursor.SelectionType.Document)
-        cursor.mergeBlockFormat(lines)
+        self.text_view = TypedText(text)
         self.text_view.setAccessibleName(f"You: {text}")
         if self.files and not text:
             self.text_view.hide()  # not shown here; without a parent it would become a window
@@ -146,7 +237,7 @@ class PlainBubble(QWidget):
     def _fit(self) -> None:
         available = self.width() - self._beside.sizeHint().width() - _GAP_PX
         limit = max(100, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
-        widths = [_text_px(self.text_view, limit)]
+        widths = [self.text_view.width_within(limit)]
         for file in self.files:
             widths.append(file.chip.sizeHint().width())
             if file.picture is not None:

@@ -278,7 +278,8 @@ class MarkdownView(FlowText):
                 area = self.area(decoration)
                 area.setLeft(decoration.left_px + self._insets_px(decoration)[0])
                 area.setWidth(self._available_px(decoration))
-                parts.append((decoration, area, decoration.width_px))
+                border_px = decoration.kind == "table"  # that of the last column is outside
+                parts.append((decoration, area, decoration.width_px + border_px))
         self._sideways.show(parts)
 
     def _insets_px(self, decoration: Decoration) -> tuple[float, float]:
@@ -348,7 +349,9 @@ class MarkdownView(FlowText):
         if is_plain and lines.lineCount():
             line = lines.lineAt(lines.lineCount() - 1)
             left = lines.position().x() + line.x() + line.naturalTextWidth()
-            is_below = self._text.source.endswith("\n")
+            source = self._text.source  # a document has no space at the end of a block
+            left += metrics.horizontalAdvance(source[len(source.rstrip(" ")) :])
+            is_below = source.endswith("\n")
             if not is_below and left + width <= self.viewport().width():
                 base = lines.position().y() + line.y() + line.ascent()
                 return QRectF(left, base - metrics.ascent(), width, metrics.height())

@@ -165,3 +165,12 @@ def test_bar_keeps_distance_to_text_below(theme: Theme, qapp: QApplication, text
     view = shown(theme, qapp, f"{text}\nafter")
     (bar,) = sideways_bars(view)
     assert area_of(view.document(), "after").top() - bar.geometry().bottom() >= 8
+
+
+def test_wide_table_ends_with_its_border(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, WIDE_TABLE)
+    [bar] = sideways_bars(view)
+    bar.setValue(bar.maximum())
+    image, [table] = view.grab().toImage(), view.decorations
+    middle = round(view.area(table).center().y())
+    assert image.pixelColor(view.viewport().width() - 1, middle).name() == theme.colors.line
