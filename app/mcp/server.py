@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 from typing import Any, TypeVar
 
 import httpx2
@@ -61,6 +63,9 @@ _SSE_HINT = (
     " If it is an older server, which is reached with SSE, add it by Paste JSON, and write "
     '"type": "sse" beside its address.'
 )
+_NOTE = "— "  # begins a line of the log that is not the server's
+_ERROR = re.compile(r"(npm )?\w*error\b", re.IGNORECASE)
+"""Begins the line with the cause, after which programs print hints and places of logs."""
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
 
@@ -417,9 +422,14 @@ class ToolServer:
 
     @property
     def _last_output(self) -> str:
-        lines = reversed(self._log.lines)
-        last = next((line for line in lines if not line.startswith("— ")), "")
-        return f" Last output: “{printable(last, 200)}”." if last.strip() else ""
+        lines = list(self._log.lines)
+        while lines and lines[-1].startswith(_NOTE):
+            lines.pop()
+        # Newest first, back to the end of an earlier start.
+        newest = list(takewhile(lambda line: not line.startswith(_NOTE), reversed(lines)))
+        errors = [line for line in newest if _ERROR.match(line)]
+        output = next(iter(errors[-1:] or newest), "")
+        return f" Last output: “{printable(output, 200)}”." if output.strip() else ""
 
     def _describe_failure(self, error: BaseException) -> str:
         if self._needs_sign_in:

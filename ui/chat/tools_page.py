@@ -15,7 +15,7 @@ from PySide6.QtWidgets import (
 )
 
 from engine.wording import counted
-from ui.kit.buttons import IconButton, ToggleSwitch, push_button
+from ui.kit.buttons import IconButton, ToggleSwitch, fold_button, push_button
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, card, column, row, scrolling
@@ -33,6 +33,8 @@ from ui.tools.known_servers import known_servers
 from ui.tools.toolbox import Toolbox
 
 _EXAMPLE_PX = 72
+_FEW_TOOLS = 5
+"""How many tools a card lists without folding them, so that all servers stay in view."""
 
 
 class ToolsPage(QWidget):
@@ -53,8 +55,10 @@ class ToolsPage(QWidget):
         self._folder_without_memory = ""
         self.boxes: dict[tuple[str, ...], QAbstractButton] = {}
         self.approved: dict[tuple[str, str], QPushButton] = {}
+        self._unfolded: set[str] = set()  # the servers whose many tools are listed
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
+        self._hint.setContentsMargins(0, 0, 0, 8)
         self._list = QWidget()
         column(spacing=8, margins=(16, 0, 16, 16), on=self._list)
         self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
@@ -65,7 +69,7 @@ class ToolsPage(QWidget):
         self.manage.clicked.connect(self.servers_requested)
         self.more = IconButton("plus", "Add an MCP server")
         self.more.clicked.connect(self.adding_requested)
-        self.add = push_button("Add MCP Server…", "Add an MCP server")
+        self.add = push_button("Add Server…", "Add an MCP server")
         self.add.clicked.connect(self.adding_requested)
         self._empty = self._introduction()
         heading = label("MCP Servers", "heading")
@@ -108,8 +112,10 @@ class ToolsPage(QWidget):
         texts = [label("No Servers Yet", "title"), label(about, "muted", 0.92, is_wrapped=True)]
         examples: list[QHBoxLayout] = []
         for title, purpose, _ in known_servers():
-            name = label(title, "", 0.92)
+            name = push_button(title, f"Add {title}", "link")
+            name.setProperty("is_flush", True)
             name.setMinimumWidth(_EXAMPLE_PX)
+            name.clicked.connect(self.adding_requested)
             examples.append(row(name, (ElidedLabel(purpose, "muted", 0.92), 1), spacing=8))
         steps = row(self.add, STRETCH)
         return card(*texts, 4, *examples, 4, steps, spacing=8, margins=(16, 12, 12, 16))
@@ -171,11 +177,10 @@ class ToolsPage(QWidget):
         text = self._memory_text() if is_memory else stage_text(server)
         name = "Memory" if is_memory else server.name
         switch = ToggleSwitch(f"{name}, {text}")
-        switch.setToolTip(f"Use {name} in this chat")
+        is_on = server.config.is_on or is_memory
+        switch.setToolTip(f"Use {name} in this chat" + ("" if is_on else ", and in new ones"))
         switch.setChecked(is_used)
-        switch.setEnabled(server.config.is_on or is_used)
-        if is_memory:
-            switch.setEnabled(not self._folder_without_memory)
+        switch.setEnabled(not (is_memory and self._folder_without_memory))
         switch.toggled.connect(partial(self._use_server, server.name))
         self.boxes[(server.name,)] = switch
         status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
@@ -192,7 +197,19 @@ class ToolsPage(QWidget):
         has_no_tools = is_memory and not (self._can_call and switch.isEnabled())
         if not is_used or has_no_tools:
             return whole
-        for tool in server.tools:
+        tools = server.tools
+        if len(tools) > _FEW_TOOLS:
+            in_use = sum(self._choice.uses(tool) for tool in tools)
+            fold = fold_button(
+                f"{'All' if in_use == len(tools) else f'{in_use} of {len(tools)}'} Tools"
+            )
+            fold.setAccessibleName(f"Tools of {name}")
+            fold.setChecked(server.name in self._unfolded)
+            fold.toggled.connect(partial(self._unfold, server.name))
+            self.boxes[server.name, ""] = fold
+            lines.addLayout(row(fold, STRETCH))
+            tools = tools if fold.isChecked() else ()
+        for tool in tools:
             lines.addSpacing(4)
             box = QCheckBox(tool.title)
             box.setAccessibleName(f"{tool.title} of {server.name}")
@@ -236,14 +253,22 @@ class ToolsPage(QWidget):
     def _restart(self, name: str) -> None:
         start_task(self._owner, self._toolbox.restart(name), "restart an MCP server")
 
+    def _unfold(self, name: str, is_unfolded: bool) -> None:
+        (self._unfolded.add if is_unfolded else self._unfolded.discard)(name)
+        self._shown = None
+        self._refresh()
+
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))
         if is_on and name != MEMORY_SERVER:
-            start_task(self._owner, self._start([name]), "start an MCP server")
+            start_task(self._owner, self._start([name], turns_on=True), "start an MCP server")
 
-    async def _start(self, names: list[str]) -> None:
+    async def _start(self, names: list[str], turns_on: bool = False) -> None:
+        host = self._toolbox.host
         try:
-            await self._toolbox.host.ensure_ready(names)
+            for name in names if turns_on else ():
+                await host.switch(name, True)
+            await host.ensure_ready(names)
         except ToolsRefused:
             return  # the program is ending
 

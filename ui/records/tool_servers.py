@@ -131,7 +131,7 @@ def stage_text(server: ServerState) -> str:
     """Return the state of a server as a short label, or its problem in sentences."""
     match server.stage:
         case "off":
-            return "Switched off"
+            return "Off in all chats"
         case "stopped":
             return "Starts on demand"
         case "starting":

@@ -9,14 +9,12 @@ _FILES = "@modelcontextprotocol/server-filesystem"
 def known_servers() -> tuple[tuple[str, str, ToolServerConfig], ...]:
     """Return title, purpose and configuration of each."""
     files = ("-y", _FILES)
-    memory = ("-y", "@modelcontextprotocol/server-memory")
     browser = ("-y", "@playwright/mcp")
     github = "https://api.githubcopilot.com/mcp/"
     return (
         ("Files", "Read and write files in a folder", ToolServerConfig("files", "npx", files)),
         ("Web Pages", "Read the text of web pages", _python("fetch")),
         ("Browser", "Click and type in a web browser", ToolServerConfig("browser", "npx", browser)),
-        ("Memory", "Remember facts between chats", ToolServerConfig("memory", "npx", memory)),
         ("Git", "Read and search a repository", _python("git")),
         ("Time", "Current time and time zones", _python("time")),
         ("GitHub", "Issues, pull requests and code", ToolServerConfig("github", url=github)),

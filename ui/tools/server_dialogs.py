@@ -22,7 +22,7 @@ from ui.kit.theme import fixed_font
 from ui.kit.windows import OwnDialog, fit_to_screen
 from ui.records.tool_servers import NamedValue, ToolHost, ToolServerConfig, ToolsRefused
 
-_EDIT, _ADD = ("Edit MCP Server", "Save"), ("Add MCP Server", "Add")
+_EDIT, _ADD = ("Edit Server", "Save"), ("Add Server", "Add")
 _EXAMPLE = '{\n  "mcpServers": {\n    "files": {"command": "npx", "args": ["-y", "…"]}\n  }\n}'
 
 
@@ -151,8 +151,8 @@ class PasteDialog(_KeptDialog):
         self.text.setFont(fixed_font(self.font(), 0.95))
         self.buttons.accepted.connect(lambda: self._begin(self._add()))
         hint = (
-            "Paste the mcpServers JSON that a server’s page shows. The servers are added, and stay "
-            "off until you turn them on."
+            "Paste the mcpServers JSON that a server’s page shows. Its servers start and are on in "
+            "this chat and in new ones."
         )
         column(
             label(hint, "muted", is_wrapped=True),

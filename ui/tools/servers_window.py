@@ -1,6 +1,6 @@
 """The window of MCP servers: the list, and the chosen one beside it. Main thread."""
 
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Iterable
 from dataclasses import replace
 from functools import partial
 from itertools import count
@@ -117,6 +117,7 @@ class ServerDetail(QWidget):
         self._allowed: Collection[Approval] = ()
         self._name = label("", "title", 1.15)
         self.switch = ToggleSwitch("Use in new chats")
+        self.switch.setToolTip("New chats begin with it; while it is off, no chat can use it")
         self.status = label("", "muted", is_wrapped=True)
         self._reached = ElidedLabel("", "faint")
         self._remarks = label("", "muted", 0.92, is_wrapped=True)
@@ -209,6 +210,8 @@ class ServerDetail(QWidget):
 class KnownServerRow(QFrame):
     """Offers a server; the folder that one needs is chosen beforehand."""
 
+    folder_chosen = Signal()
+
     def __init__(self, title: str, purpose: str, config: ToolServerConfig) -> None:
         super().__init__()
         self.setObjectName("setting")
@@ -226,6 +229,14 @@ class KnownServerRow(QFrame):
         texts = column(label(title), label(details, "muted", 0.92), spacing=2)
         row((texts, 1), self.folder, self.add, spacing=8, margins=(16, 8, 12, 8), on=self)
 
+    def show_added(self, configs: Iterable[ToolServerConfig]) -> None:
+        """Show whether one of these servers is this one."""
+        own = self.config
+        targets = [(config.command, config.args, config.url) for config in configs]
+        is_added = (own.command, own.args, own.url) in targets
+        self.add.setText("Added" if is_added else "Add")
+        self.add.setEnabled(not is_added)
+
     @property
     def config(self) -> ToolServerConfig:
         folder = (str(self._folder),) if needs_folder(self._config) else ()
@@ -236,6 +247,7 @@ class KnownServerRow(QFrame):
         self.folder.setText(f"{folder.name or folder}…")
         self.folder.setAccessibleName(f"Folder: {folder}")
         self.folder.setToolTip(str(folder))
+        self.folder_chosen.emit()
 
 
 def _way(title: str, details: str, button: QPushButton) -> QFrame:
@@ -279,8 +291,9 @@ class ToolServersWindow(OwnWindow):
 
     def _gallery(self) -> QWidget:
         """Return a card with a line for each known server, and one for other ways."""
-        lines = [KnownServerRow(*known) for known in known_servers()]
+        lines = self.known = [KnownServerRow(*known) for known in known_servers()]
         for line in lines:
+            line.folder_chosen.connect(self._refresh)
             line.add.clicked.connect(lambda _=False, line=line: self._begin(self._add(line.config)))
         about = f"A program on {THIS_COMPUTER}, or a service"
         ways = [
@@ -290,10 +303,10 @@ class ToolServersWindow(OwnWindow):
         ]
         for first in (lines[0], ways[0]):
             first.setProperty("is_first", True)
-        hint = "You allow each call. An added server is on in this chat and in new ones."
+        hint = "You allow each call. Added servers are on in this chat and in new ones."
         page = QWidget()
         column(
-            label("Add MCP Server", "title", 1.15),
+            label("Add Server", "title", 1.15),
             label(hint, "muted", is_wrapped=True),
             card(*lines, spacing=0, margins=1),
             8,
@@ -359,6 +372,8 @@ class ToolServersWindow(OwnWindow):
                 is_adding = name is None and bool(shown)
                 row = names.index(name) if name in names else -1 if is_adding else 0
                 self.list.setCurrentRow(row)
+        for line in self.known:
+            line.show_added(server.config for server in servers)
         show_text(self._notice, self._toolbox.host.notice)
         self._show_chosen()
 
@@ -441,13 +456,15 @@ class ToolServersWindow(OwnWindow):
     def _show_added(self, added: AddedServers) -> None:
         names, errors = added
         servers = counted(len(names), "server")
-        text = [f"Added {servers}, switched off: {', '.join(names)}."]
+        text = [f"Added {servers}: {', '.join(names)}."]
         if errors:
             others = counted(len(errors), "other")
             text.append(f"{others} cannot be used. {' '.join(errors)}")
         self._show_message(" ".join(text))
         self._refresh()
         self._choose(names[0])
+        for name in names:
+            start_task(self, self._do(self._toolbox.start_added(name)), "start an MCP server")
 
     def _begin(self, work: Coroutine[Any, Any, object]) -> None:
         self._show_message("")

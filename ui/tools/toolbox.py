@@ -89,9 +89,9 @@ class Toolbox(QObject):
         return await self.host.call(tool, arguments, on_progress, on_question)
 
     async def start_added(self, name: str) -> None:
-        """Let the open conversation use a server that was added and is on, and start it."""
+        """Let the open conversation and new ones use a server that was added, and start it."""
         self.added.emit(name)
-        await self.host.ensure_ready([name])
+        await self.host.switch(name, True)
 
     async def restart(self, server: str) -> None:
         """End a server and start it again; how that went is in ``servers``."""

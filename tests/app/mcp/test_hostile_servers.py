@@ -1,5 +1,7 @@
 """MCP servers that crash, hang or send invalid messages."""
 
+import sys
+
 import pytest
 
 from tests.app.mcp.served import Served, hostile
@@ -39,6 +41,17 @@ def test_mcp_server_that_exits_at_start_shows_its_last_output(served: Served) ->
     assert served.state("gone").problem == (
         "The MCP server “gone” stopped: it ended with code 2. Last output: “there is no such "
         "folder”."
+    )
+
+
+def test_mcp_server_that_prints_hints_shows_its_error(served: Served) -> None:
+    text = "Resolving\nerror: Failed to fetch a package\n  cause: no route\n\nhint: Try later\n"
+    program = f"import sys; sys.stderr.write({text!r}); sys.exit(2)"
+    config = ToolServerConfig("fetch", sys.executable, ("-c", program), is_on=True)
+    served.do(served.host.put(config))
+    served.do(served.host.ensure_ready(["fetch"]))
+    assert served.state("fetch").problem.endswith(
+        "Last output: “error: Failed to fetch a package”."
     )
 
 

@@ -350,19 +350,79 @@ async def test_known_server_is_added_with_three_clicks(engine: Engine, theme: Th
 
         message = ConversationMessage("user", "Hello")
         workspace.current.conversation.add(message)  # no longer the beginning of a chat
-        for number, title in enumerate(("Web Pages", "Time", "Files", "Files"), 1):
+        for number, title in enumerate(("Web Pages", "Time", "Files"), 1):
             window.pane.hide()
             press(window, "Tools")
             press(window.chat.tools.page, "Add an MCP server")
             press(window.others.tool_servers, f"Add {title}")
             await eventually(lambda number=number: len(tools().servers) == number)
             window.others.tool_servers.hide()
-        names = ("fetch", "time", "files", "files-2")
+        names = ("fetch", "time", "files")
         assert tools().servers == names
         workspace.new_conversation()
         assert tools().servers == names
         assert all(server.config.is_on for server in host.servers)
         assert host.servers[2].config.args[-1] == str(Path.home() / "Documents")
+        added = {row.add.text() for row in window.others.tool_servers.known if row.config.args}
+        assert added == {"Added", "Add"}
+
+
+async def test_known_server_is_added_once_for_each_folder(
+    theme: Theme, parent: QWidget, tmp_path: Path
+) -> None:
+    host = Growing()
+    window = ToolServersWindow(Toolbox(host, preferences_state()), parent)
+    window.show()
+    row = next(row for row in window.known if not row.folder.isHidden())
+    row.add.click()
+    await eventually(lambda: row.add.text() == "Added")
+    assert not row.add.isEnabled()
+    row._use_folder(tmp_path)
+    assert row.add.isEnabled()
+    row.add.click()
+    await eventually(lambda: len(host.servers) == 2)
+    assert [server.name for server in host.servers] == ["files", "files-2"]
+    await window.finish()
+    window.close()
+
+
+async def test_pasted_servers_are_on_like_added_ones(theme: Theme, parent: QWidget) -> None:
+    host = DictatedHost()
+    toolbox = Toolbox(host, preferences_state())
+    used: list[str] = []
+    toolbox.added.connect(used.append)
+    window = ToolServersWindow(toolbox, parent)
+    window._show_added((["sums"], []))
+    await eventually(lambda: host.switched == [("sums", True)])
+    assert used == ["sums"]
+    assert window.status.text() == "Added 1 server: sums."
+    await window.finish()
+
+
+async def test_tools_page_turns_on_a_server_that_is_off(theme: Theme, parent: QWidget) -> None:
+    off = ServerState(replace(SUMS.config, is_on=False), "off")
+    host = DictatedHost(off)
+    page = ToolsPage(Toolbox(host, preferences_state()), parent)
+    page.show_choice(ToolsInUse(), True)
+    switch = page.boxes[("sums",)]
+    assert switch.isEnabled()
+    assert switch.toolTip() == "Use sums in this chat, and in new ones"
+    switch.click()
+    await eventually(lambda: host.switched == [("sums", True)])
+    await finish_tasks(parent)
+
+
+async def test_tools_page_folds_many_tools(theme: Theme, parent: QWidget) -> None:
+    tools = tuple(replace(ADD, name=f"add{n}") for n in range(14))
+    page = ToolsPage(Toolbox(DictatedHost(replace(SUMS, tools=tools)), preferences_state()), parent)
+    page.show_choice(ToolsInUse(("sums",)), True)
+    fold = page.boxes["sums", ""]
+    assert fold.text() == "All Tools"
+    assert len(page.boxes) == 2
+    fold.click()
+    assert len(page.boxes) == 16
+    page.boxes["sums", "add3"].click()
+    assert page.boxes["sums", ""].text() == "13 of 14 Tools"
 
 
 async def test_folder_of_known_server_is_chosen(
