@@ -4,15 +4,14 @@ import asyncio
 from pathlib import Path
 
 import shiboken6
-from PySide6.QtCore import Qt
 from PySide6.QtGui import QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QListView, QProgressBar, QPushButton, QWidget
+from PySide6.QtWidgets import QListView, QPushButton, QWidget
 
 from engine.helper_process import HelperClosed
 from engine.wording import counted
-from ui.kit.buttons import IconBadge, UndoBar
+from ui.kit.buttons import EmptyState, UndoBar
 from ui.kit.dialogs import choose_files
-from ui.kit.labels import label, show_text
+from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import CONTENT, RowContent, RowDelegate, RowPart
 from ui.kit.tasks import cancel_tasks, start_task
@@ -46,9 +45,7 @@ class FolderDocumentsDialog(OwnDialog):
         self.list.setSelectionMode(QListView.SelectionMode.ExtendedSelection)
         self.list.setAccessibleName(f"Documents of the folder {folder.name}")
         self.state = label("", "muted", 0.95, is_wrapped=True)
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of the reading")
+        self.progress = thin_bar("Progress of the reading")
         self.problem = label("", "fault", 0.95, is_wrapped=True)
         self.undo_bar = UndoBar()
         self.add = QPushButton("Add…")
@@ -56,18 +53,8 @@ class FolderDocumentsDialog(OwnDialog):
         self.stop = QPushButton("Stop Reading")
         self.close_button = QPushButton("Close")
         self.close_button.setDefault(True)
-        self.empty, center = QWidget(), Qt.AlignmentFlag.AlignHCenter
-        icon = IconBadge(48)
-        icon.show_icon("report", "quiet")
-        column(
-            STRETCH,
-            (icon, 0, center),
-            (label("No Documents", "title", 1.08), 0, center),
-            (label("Add PDF, Word or text files.", "muted"), 0, center),
-            STRETCH,
-            spacing=8,
-            on=self.empty,
-        )
+        self.empty = EmptyState(icon="report")
+        self.empty.show_text("No Documents", "Add PDF, Word or text files.")
         column(
             label(
                 "In this folder’s conversations, matching passages are sent with each question.",

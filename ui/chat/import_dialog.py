@@ -13,7 +13,6 @@ from PySide6.QtGui import QColor, QPainter, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import (
     QCheckBox,
     QListView,
-    QProgressBar,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QWidget,
@@ -23,7 +22,7 @@ from engine.wording import counted
 from ui.chat.session.transfers import Transfers
 from ui.kit.buttons import push_button
 from ui.kit.dates import format_day
-from ui.kit.labels import label
+from ui.kit.labels import label, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.theme import current_theme
 from ui.kit.windows import OwnDialog
@@ -81,9 +80,7 @@ class ImportDialog(OwnDialog):
         self.damage.setVisible(bool(contents.damaged))
         self.left_out = label(contents.left_out_sentence, "muted", 0.95, is_wrapped=True)
         self.left_out.setVisible(bool(contents.left_out_sentence))
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of the import")
+        self.progress = thin_bar("Progress of the import")
         self.progress.hide()
         transfers.changed.connect(self._show_progress)
         transfers.ended.connect(self._end)

@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QObject, QTimer, QUrl
 from PySide6.QtGui import QDesktopServices
-from PySide6.QtWidgets import QApplication, QFrame, QProgressBar, QWidget
+from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
 from ui.chat.session.transfers import Transfer
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import push_button
 from ui.kit.dialogs import show_file, show_in_files_label
-from ui.kit.labels import WrappedLabel
+from ui.kit.labels import WrappedLabel, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.motion import fade
 from ui.kit.windows import lay_out_hidden
@@ -28,9 +28,7 @@ class TransferBar(QFrame):
         self._workspace, self._transfers = workspace, workspace.files.transfers
         self._above = above
         self.caption = WrappedLabel()
-        self.progress = QProgressBar()
-        self.progress.setTextVisible(False)
-        self.progress.setAccessibleName("Progress of the export or import")
+        self.progress = thin_bar("Progress of the export or import")
         self.cancel = push_button("Cancel", "Cancel the export or import")
         self.buttons = [push_button(""), push_button("")]
         self._actions: list[Callable[[], object]] = []

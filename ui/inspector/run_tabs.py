@@ -268,9 +268,8 @@ class CompareTab(InspectorTab):
         self.regenerate.clicked.connect(inspector.answer_again)
         runs = push_button("Choose Run…", "Choose a run to compare with")
         runs.clicked.connect(self.runs_requested)
-        self.steps = QWidget()
-        row(self.regenerate, runs, spacing=8, on=self.steps)
-        self.empty = EmptyState(self.steps)
+        self._steps = (self.regenerate, runs)
+        self.empty = EmptyState(*self._steps)
         self._head = QWidget()
         row(label("Compare with", "muted"), (self.choice, 1), spacing=8, on=self._head)
         column(
@@ -326,7 +325,8 @@ class CompareTab(InspectorTab):
         self.page.setVisible(has_both)
         self.sentence.setVisible(has_both)
         self.empty.setVisible(not has_both)
-        self.steps.setVisible(not is_running)
+        for step in self._steps:
+            step.setVisible(not is_running)
         if is_running:
             detail = "Both answers are compared when they have ended."
             self.empty.show_text("Still Answering", detail)

@@ -210,14 +210,22 @@ class Choice(QComboBox):
 class EmptyState(QWidget):
     """A sentence in the middle of an empty part, with the next steps below."""
 
-    def __init__(self, *steps: QWidget) -> None:
+    def __init__(self, *steps: QWidget, icon: str = "") -> None:
         super().__init__()
+        badge = IconBadge(48)
+        badge.show_icon(icon or "report", "quiet")
+        badge.setVisible(bool(icon))
         self.title = label("", "title", 1.3, is_wrapped=True)
         self.detail = label("", "muted", is_wrapped=True)
         for text in (self.title, self.detail):
             text.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         below = row(STRETCH, *steps, STRETCH, spacing=8)
-        column(STRETCH, self.title, self.detail, 8, below, STRETCH, spacing=8, on=self)
+        column(
+            *(STRETCH, (badge, 0, Qt.AlignmentFlag.AlignHCenter), self.title, self.detail),
+            *(8, below, STRETCH),
+            spacing=8,
+            on=self,
+        )
 
     def show_text(self, title: str, detail: str) -> None:
         self.title.setText(title)
