@@ -255,6 +255,7 @@ async def _add_headers(request: web.Request, response: web.StreamResponse) -> No
         if record.task_limit is not None:
             response.headers[TASK_LIMIT_HEADER] = str(record.task_limit)
     config = request.app[SERVICE].config
+    response.headers["Server"] = config.product
     response.headers.update(cors_headers(request.headers.get("Origin"), config))
 
 

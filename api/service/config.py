@@ -85,6 +85,7 @@ class ServerConfig:
         is_open_here: Whether programs on this computer may call without the key.
         allowed_origins: Web origins whose pages may call us, besides those of this computer and of
             desktop apps; ``*`` allows every page, ``chrome-extension://*`` a whole scheme.
+        product: Name and version for the ``Server`` header.
         keepalive_s: Seconds of silence after which a stream gets a keepalive message; what HTTP
             calls keep-alive, how long an idle connection remains open, is ``idle_timeout_s``.
         kept_responses_folder: Of stored answers, used by this server only; None keeps them in
@@ -95,6 +96,7 @@ class ServerConfig:
             the default one answers all. Called at each request, on the server's loop.
     """
 
+    product: str = "Fullstop"
     host: str = "127.0.0.1"
     port: int = 0
     api_key: str | None = None

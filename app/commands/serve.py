@@ -92,6 +92,7 @@ def _run(options: ServeOptions) -> int:
         return follow_rank_0(world)
     try:
         config = ServerConfig(
+            product=f"Fullstop/{__version__}",
             allowed_origins=options.allow_origin,
             allowed_hosts=options.allow_host,
             keeps_prompts=options.disk_cache_bytes is not None,

@@ -116,6 +116,7 @@ class LocalServer:
             raise OSError("An API key is required. Create one in Settings, Server.")
         try:
             return ServerConfig(
+                product=f"Fullstop/{__version__}",
                 host=NETWORK_HOST if preferences.is_on_network else DEFAULT_HOST,
                 port=preferences.port,
                 api_key=key,

@@ -4,6 +4,7 @@ Main thread.
 """
 
 import asyncio
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -33,6 +34,7 @@ from ui.kit.html import (
     badge,
     cell,
     code,
+    colored,
     joined,
     paragraph,
     strong,
@@ -112,6 +114,7 @@ class CapturedAnswers:
     count: int = 1
     findings: tuple[Finding, ...] = ()
     report: str = ""
+    stops: tuple[str, ...] = ()  # requested, as the user entered them
 
     @property
     def is_answer(self) -> bool:
@@ -172,12 +175,15 @@ def read_capture(text: str, stops: Sequence[str] = ()) -> CapturedAnswers:
         for finding in sorted(own, key=lambda finding: _ORDER[finding.severity])
     )
     report = "\n".join(as_text(answer, own) for answer, own in judged)
-    return CapturedAnswers(judged[number][0], number, len(judged), findings, report)
+    return CapturedAnswers(judged[number][0], number, len(judged), findings, report, tuple(stops))
 
 
 def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     """Return the page of an answer."""
-    parts = [_finding(finding, colors) for finding in view.findings[:MAX_FINDINGS]]
+    findings = view.findings[:MAX_FINDINGS]
+    if not view.capture.is_streamed:
+        findings = tuple(replace(finding, event_index=None) for finding in findings)
+    parts = [_finding(finding, colors) for finding in findings]
     if len(view.findings) > MAX_FINDINGS:
         more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
         parts.append(paragraph(f"… {more}; the report has them all"))
@@ -196,10 +202,27 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     for name, text in (("Thinking", capture.thinking), ("Text", capture.text)):
         if text and view.is_answer:
             parts.append(_heading(name, colors))
-            parts.append(paragraph(code(visible_lines(_shortened(text))), style="margin:0"))
+            leaked = (*capture.request_stops, *view.stops)
+            parts.append(paragraph(code(_marked(text, leaked, colors)), style="margin:0"))
     if capture.events and view.is_answer:
         parts.append(_events(view, colors))
     return joined(*parts)
+
+
+def _marked(text: str, stops: Sequence[str], colors: Colors) -> Html:
+    """Return a text in which stops, which should not be there, are marked."""
+    if not (stops := [stop for stop in dict.fromkeys(stops) if stop]):
+        return visible_lines(_shortened(text))
+    longest_first = sorted(stops, key=len, reverse=True)
+    parts = re.split(f"({'|'.join(map(re.escape, longest_first))})", _shortened(text))
+    return joined(
+        *(
+            colored(visible_lines(part), colors.fault, colors.fault_soft)
+            if number % 2
+            else visible_lines(part)
+            for number, part in enumerate(parts)
+        )
+    )
 
 
 def _facts(capture: Capture) -> list[tuple[str, str]]:
@@ -362,13 +385,17 @@ class CaptureWindow(OwnWindow):
         self.paste.clicked.connect(self.paste_capture)
         self.example.clicked.connect(lambda: self.source.set_capture(_EXAMPLE))
         self.copy.clicked.connect(self._copy)
-        self.clear.clicked.connect(lambda: self.source.set_capture(""))
+        self.clear.clicked.connect(self._clear)
         current_theme().changed.connect(self._show)
         self._show()
         self.source.setFocus()  # an answer can be pasted as soon as the window opens
 
     def paste_capture(self) -> None:
         self.source.set_capture(copied_text())
+
+    def _clear(self) -> None:
+        self.source.set_capture("")
+        self.stops.clear()  # they are of the answer
 
     def open_file(self, path: Path) -> None:
         start_task(self, self._open(path), "open a capture")

@@ -77,15 +77,37 @@ from ui.words import FileRefused
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
 _LIST_FRAME_PX, _MAX_SERVERS_PX = 10, 240
+# Name, meaning, and how the ids of its checks begin.
 _SUBJECTS = (
-    ("Stops", "Cut where they begin: whole and streamed, across tokens, beyond ASCII, in lists"),
-    ("Reasons", "The answer names why it ended, and which stop ended it"),
-    ("Limits", "Token limits end the answer, and no held text is lost"),
-    ("Counts", "Tokens are counted alike in whole and streamed answers"),
-    ("Tools", "Stops leave tool calls, thinking and structured output whole"),
-    ("Recovery", "The server goes on after refused and cancelled requests"),
+    (
+        "Stops",
+        "Cut where they begin: whole and streamed, across tokens, beyond ASCII, in lists",
+        ("stop.", "stops."),
+    ),
+    (
+        "Reasons",
+        "The answer names why it ended, and which stop ended it",
+        ("reason", "form", "stream", "choices", "logprobs"),
+    ),
+    ("Limits", "Token limits end the answer, and no held text is lost", ("limit",)),
+    (
+        "Counts",
+        "Tokens are counted alike in whole and streamed answers",
+        ("usage", "baseline", "answers"),
+    ),
+    (
+        "Tools",
+        "Stops leave tool calls, thinking and structured output whole",
+        ("tools", "thinking", "structured"),
+    ),
+    (
+        "Recovery",
+        "The server goes on after refused and cancelled requests",
+        ("server", "request", "errors", "hang_up"),
+    ),
 )
 _SUBJECT_PX = 80
+_PAGE_FRAME_PX, _UNBOUNDED_PX = 4, (1 << 24) - 1  # Qt's own limit of a height
 
 _HINT = (
     "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
@@ -109,8 +131,8 @@ _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
 _OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
 
 
-def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = True) -> Html:
-    """Return a table with a row for each check, failures first, or without folded ones.
+def probe_page(rows: Iterable[CheckResult], colors: Colors) -> Html:
+    """Return a table with a row for each check, failures first.
 
     Failures of one kind share a row.
     """
@@ -122,7 +144,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = T
         CheckOutcome.SKIPPED: (colors.quiet, colors.quiet_soft),
         CheckOutcome.NOT_RUN: (colors.limit, colors.limit_soft),
     }
-    chosen = [row for row in sort_results(rows) if has_all or row.outcome not in _FOLDED]
+    chosen = sort_results(rows)
     failures = failure_groups([row for row in chosen if row.outcome is CheckOutcome.FAILED])
     # Failures that do not count come last.
     failures.sort(key=lambda failure: failure[0].level not in COUNTING)
@@ -141,6 +163,24 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors, *, has_all: bool = T
         )
         for row, under in (*failures, *others)
     )
+
+
+def subjects_page(results: Sequence[CheckResult], colors: Colors) -> Html:
+    """Return a table with a row for each subject: its meaning, and how many checks passed."""
+    rows = []
+    for name, checked, prefixes in _SUBJECTS:
+        own = [result.outcome for result in results if result.check_id.startswith(prefixes)]
+        if own:
+            counts = ((own.count(one), OUTCOME_NAMES[one].lower()) for one in _FOLDED)
+            text = " · ".join(f"{count:,} {outcome}" for count, outcome in counts if count)
+            rows.append(
+                (
+                    cell(strong(name), style="padding:4px 24px 4px 0"),
+                    cell(colored(checked, colors.muted), style="padding:4px 24px 4px 0"),
+                    cell(text, style="padding:4px 0", align="right"),
+                )
+            )
+    return table(rows, width="100%")
 
 
 def _by_cause(
@@ -198,6 +238,12 @@ def _fault(fault: Fault, modes: str) -> Html:
     return joined(text, table(cells, cellspacing=0))
 
 
+def _refill(page: ReadingPage, markup: Html) -> None:
+    position = page.verticalScrollBar().value()
+    page.setHtml(markup)
+    page.verticalScrollBar().setValue(position)
+
+
 def _now(progress: Progress) -> str:
     """Return which check is running, and how much longer the probe takes."""
     if progress.remaining_s is None or progress.done >= progress.total:
@@ -252,6 +298,7 @@ class ProbeWindow(OwnWindow):
         self.note = label("", "muted", 1.0, is_wrapped=True)
         self.page = ReadingPage("Results")
         self.folded = fold_button("Passed")
+        self.passed = ReadingPage("Passed and skipped checks")
         self.copy = QPushButton("Copy as Markdown")
         self.picture = push_button("Save as Picture…", "Save the score as a picture")
         self.save = push_button("Save…", "Save the report as a page or as JSON")
@@ -299,6 +346,7 @@ class ProbeWindow(OwnWindow):
             (self._start_page, 1000),
             (self.page, 1000),
             (self.folded, 0, Qt.AlignmentFlag.AlignLeft),
+            (self.passed, 1000),
             STRETCH,
             spacing=12,
             margins=16,
@@ -310,7 +358,7 @@ class ProbeWindow(OwnWindow):
         column(heading, self.servers, spacing=8, margins=(0, 8, 0, 0), on=self._local)
         self._local.hide()
         lines: list[Item] = []
-        for name, checked in _SUBJECTS:
+        for name, checked, _ in _SUBJECTS:
             subject = label(name)
             subject.setMinimumWidth(_SUBJECT_PX)
             lines.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
@@ -392,8 +440,7 @@ class ProbeWindow(OwnWindow):
         else:
             self.results, self._report = list(report.results), report
             self._end("done", self._facts(report))
-            # Without failures the page would be empty.
-            self.folded.setChecked(all(result.outcome in _FOLDED for result in self.results))
+            self.folded.setChecked(False)
 
     def _take(self, progress: Progress) -> None:
         self._done, self._total, self._message = progress.done, progress.total, _now(progress)
@@ -438,12 +485,18 @@ class ProbeWindow(OwnWindow):
         folded = " · ".join(f"{count:,} {name}" for count, name in counts if count)
         self.folded.setText(folded)
         self.folded.setVisible(bool(folded))
-        is_unfolded = self.folded.isChecked()
-        position = self.page.verticalScrollBar().value()
-        shown = probe_page(self.results, current_theme().colors, has_all=is_unfolded)
-        self.page.setHtml(shown)
+        colors, is_unfolded = current_theme().colors, self.folded.isChecked()
+        passed = [result for result in self.results if result.outcome in _FOLDED]
+        others = [result for result in self.results if result.outcome not in _FOLDED]
+        shown = probe_page(others, colors)
+        if self.stage == "done" and not others:
+            shown = subjects_page(passed, colors)
         self.page.setVisible("<tr" in shown)  # no empty box
-        self.page.verticalScrollBar().setValue(position)
+        self.passed.setVisible(bool(passed) and is_unfolded)
+        _refill(self.page, shown)
+        _refill(self.passed, probe_page(passed, colors) if is_unfolded else Html(""))
+        needed_px = round(self.page.document().size().height()) + _PAGE_FRAME_PX
+        self.page.setMaximumHeight(needed_px if is_unfolded else _UNBOUNDED_PX)
 
     def _copy(self) -> None:
         if self._report is not None:

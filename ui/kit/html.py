@@ -1,5 +1,6 @@
 """Builds HTML for Qt's text widgets, and escapes text so that it is never read as markup."""
 
+import ast
 import re
 from collections.abc import Iterable
 from html import escape
@@ -85,16 +86,24 @@ def visible_lines(text: str) -> Html:
 
 
 def with_code_spans(sentence: str) -> Html:
-    """Return a sentence in which text in straight quotes is code, without the quotes.
+    """Return a sentence in which text in straight quotes is code with visible white space.
 
     Reports quote text as Python does, with escapes. An apostrophe does not begin a quotation.
     """
     parts: list[str] = []
     end = 0
     for quotation in _QUOTATION.finditer(sentence):
-        parts += [sentence[end : quotation.start()], code(quotation[0][1:-1])]
+        quoted = code(visible(_unquoted(quotation[0])))
+        parts += [sentence[end : quotation.start()], "“", quoted, "”"]
         end = quotation.end()
     return joined(*parts, sentence[end:])
+
+
+def _unquoted(quotation: str) -> str:
+    try:
+        return str(ast.literal_eval(quotation))
+    except (SyntaxError, ValueError):
+        return quotation[1:-1]
 
 
 SPACE = Html("&nbsp;")

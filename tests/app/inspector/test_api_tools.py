@@ -94,7 +94,19 @@ async def test_requested_stops_of_a_capture_may_have_spaces(theme: Theme) -> Non
         window.stops.setPlainText("END OF")
         window.source.set_capture(LEAK)
         await eventually(lambda: window.view is not None)
-        assert "the stop END OF" in window.page.toPlainText()
+        assert "the stop “END·OF”" in window.page.toPlainText()
+        assert "(event" not in window.page.toPlainText(), "it was not streamed"
+        window.clear.click()
+        assert window.stops.toPlainText() == ""
+
+
+async def test_leaked_stop_of_a_capture_is_marked(theme: Theme) -> None:
+    async with shown(CaptureWindow()) as window:
+        window.stops.setPlainText("bc E")
+        window.source.set_capture(LEAK)
+        await eventually(lambda: window.view is not None)
+        found = window.page.document().find("bc E")
+        assert found.charFormat().background().color().name() == theme.colors.fault_soft
 
 
 async def test_our_own_server_is_probed_in_the_window_and_passes(
@@ -117,8 +129,12 @@ async def test_our_own_server_is_probed_in_the_window_and_passes(
     await eventually(lambda: window.stage != "running", 300)
     assert window.stage == "done", window.note.text()
     assert re.fullmatch(r"(\d+) of \1 passed", window.score.text())
-    assert window.folded.isChecked(), "an empty box"
-    assert window.page.toPlainText()
+    assert window.note.text().startswith("Fullstop · ")
+    assert "Reasons" in window.page.toPlainText(), "subjects in place of failures"
+    assert not window.passed.isVisible()
+    window.folded.click()
+    assert window.passed.isVisible()
+    assert "Stop: one character" in window.passed.toPlainText()
     window.copy.click()
     assert "| check" in QGuiApplication.clipboard().text()
     window._save(tmp_path / "report.html")
@@ -169,7 +185,7 @@ async def test_a_probe_can_be_cancelled_and_started_again(
         window.cancel.click()
         await eventually(lambda: window.stage == "cancelled")
         assert window.start.isVisible()
-        assert window.page.toPlainText()
+        assert window.passed.toPlainText()
         window.start.click()
         assert window.stage == "running"
 

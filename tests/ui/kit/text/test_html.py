@@ -19,5 +19,5 @@ def test_what_a_report_quotes_is_code() -> None:
         f"The stop {'<a>'!r} is there; {chr(10) + 'it' + chr(39) + 's'!r} isn't."
     )
     assert said == (
-        "The stop <code>&lt;a&gt;</code> is there; <code>\\nit&#x27;s</code> isn&#x27;t."
+        "The stop “<code>&lt;a&gt;</code>” is there; “<code>⏎it&#x27;s</code>” isn&#x27;t."
     )
