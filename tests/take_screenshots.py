@@ -145,7 +145,8 @@ async def take_help(window: MainWindow, folder: Path) -> None:
     window.local_server.switch.turn(True)
     window.others.show_server()
     window.others.show_tool_servers()
-    window.others.server.resize(1000, 560)
+    window.resize(1180, 680)
+    window.others.server.resize(1000, 420)
     window.others.tool_servers.resize(860, 600)
     run = window.workspace.current.shown_run
     assert run is not None
@@ -189,6 +190,7 @@ async def take_help(window: MainWindow, folder: Path) -> None:
     window.others.server.close()
     window.others.tool_servers.close()
     window.pane.open(window.stop_panel)
+    window.resize(*SIZE)
 
 
 async def take_switcher(window: MainWindow, folder: Path) -> None:
@@ -237,6 +239,7 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     window.others.show_probe()
     probe = window.others.probe
     assert probe is not None
+    probe.resize(880, 620)
     probe.url.setText(address.url)
     probe.start.click()
     await until(lambda: probe.stage != "running")

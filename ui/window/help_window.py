@@ -30,7 +30,7 @@ _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
 )
 _LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 80
-_PICTURE_PX, _PICTURE_HEIGHT_PX = 560, 420
+_PICTURE_PX, _PICTURE_HEIGHT_PX = 680, 500
 _WHOLE_PICTURE_PX = _PICTURE_PX + 32  # the width of a page with margins and a scroll bar
 _FOLD = "fold"  # the scheme of links that show and hide a part of a page
 _SHORT = "In Short"
@@ -197,7 +197,7 @@ class HelpWindow(OwnWindow):
     """Lists topics beside the chosen one."""
 
     def __init__(self, files: HelpFiles, parent: QWidget) -> None:
-        super().__init__("Help", (900, 700), parent)
+        super().__init__("Help", (1020, 760), parent)
         self.search = ListSearchField("Search help", "Clear the search")
         self.search.setPlaceholderText("Search")
         self.topics = QListWidget()
