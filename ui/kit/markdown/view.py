@@ -392,7 +392,7 @@ class MarkdownView(FlowText):
         self._paint_text(QRectF(target.left(), top, target.width(), target.bottom() + 1 - top))
         if self._sideways.areas:
             painter = QPainter(self.viewport())
-            self._sideways.paint_fades(painter, self._style)
+            self._sideways.paint_fades(painter, self._style, target)
             painter.end()
 
     def _paint_text(self, area: QRectF) -> None:

@@ -96,9 +96,9 @@ class WideParts:
             if part.start in wide:
                 self._show_bar(part, area, width)
 
-    def paint_fades(self, painter: QPainter, style: MarkdownStyle) -> None:
+    def paint_fades(self, painter: QPainter, style: MarkdownStyle, target: QRectF) -> None:
         """Let the content fade at the edges that cut it; the head and frame of code stay."""
-        for wide in self._wide.values():
+        for wide in (wide for wide in self._wide.values() if wide.area.intersects(target)):
             is_code = wide.decoration.kind == "code"
             ground = style.colors.code if is_code else style.colors.canvas
             left, right = wide.area.left(), wide.area.right() + 1

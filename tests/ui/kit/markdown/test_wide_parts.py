@@ -125,7 +125,7 @@ def test_cut_edge_fades_until_the_end(theme: Theme, qapp: QApplication, text: st
         drawn.clear()
         image = QImage(1, 1, QImage.Format.Format_RGB32)
         painter = Recorder(image)
-        view._sideways.paint_fades(painter, view._style)
+        view._sideways.paint_fades(painter, view._style, QRectF(view.rect()))
         painter.end()
         return [is_visible for _, is_visible in sorted(drawn)]
 
