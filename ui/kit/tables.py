@@ -210,7 +210,9 @@ class TableView(QTableView):
         separator.setSeparator(True)
         self.addActions([separator, menu.menuAction()])
         self.setContextMenuPolicy(Qt.ContextMenuPolicy.ActionsContextMenu)
+        self._is_fitting = False
         self._show_chosen_columns()
+        head.sectionResized.connect(self._keep_width)
         self.doubleClicked.connect(self.row_opened)
         self._is_at_end = True
         model.rowsAboutToBeInserted.connect(self._note_end)
@@ -222,8 +224,15 @@ class TableView(QTableView):
             head.hide()  # as long as there are no rows
 
     def resizeEvent(self, event: QResizeEvent) -> None:
+        was_fitting, self._is_fitting = self._is_fitting, True  # this may happen inside a fit
         super().resizeEvent(event)
         self._show_chosen_columns()
+        self._is_fitting = was_fitting
+
+    def _keep_width(self, number: int, _: int, width_px: int) -> None:
+        """Keep the width that the user gives to a column."""
+        if not self._is_fitting:
+            self._widths_px[number] = self._min_px[number] = width_px
 
     def _fit(self, shown: Sequence[int]) -> None:
         """Give free width to the column that grows; take lacking width from shrinking ones."""
@@ -298,6 +307,7 @@ class TableView(QTableView):
         return str(self.model().headerData(column, Qt.Orientation.Horizontal))
 
     def _show_chosen_columns(self) -> None:
+        was_fitting, self._is_fitting = self._is_fitting, True
         columns, chosen = self._model.columns, self._chosen_columns()
         shown = [number for number in chosen if number not in self._empty]
         if len(chosen) == len(columns):
@@ -319,6 +329,7 @@ class TableView(QTableView):
         )
         self.horizontalHeader().setStretchLastSection(self._growing < 0)
         self._fit(shown)
+        self._is_fitting = was_fitting
 
     def _lacking_px(self, widths_px: Sequence[int], shown: Sequence[int]) -> int:
         return sum(widths_px[number] for number in shown) - self.viewport().width()
