@@ -75,7 +75,7 @@ def describe_difference(difference: PromptDifference) -> str:
     return f"{again} read again: {_PARTS[difference.part].format(message)}"
 
 
-def figures(finished: Finished) -> tuple[str, ...]:
+def figures(finished: Finished, *, is_continued: bool = False) -> tuple[str, ...]:
     """Return the main figures of a generation, as far as they exist.
 
     For example ``("41 tok/s", "0.38 s to first token", "143 tokens, 62 drafted")``.
@@ -89,7 +89,7 @@ def figures(finished: Finished) -> tuple[str, ...]:
         parts.append(f"{seconds(timing.first_token_s)} to first token")
     tokens = []
     if has_counts(finished):
-        tokens.append(counted(usage.output_tokens, "token"))
+        tokens.append(counted(usage.output_tokens, "more token" if is_continued else "token"))
     if finished.speculation.accepted:
         tokens.append(f"{finished.speculation.accepted:,} drafted")
     if finished.speculation.forced:

@@ -84,7 +84,9 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     if has_more or stop.source == FORK_SOURCE:
         return icon, tone, sentence, detail
     if stop.kind is not StopKind.MAX_TOKENS and stop.token_index is not None:
-        detail = f"after {counted(stop.text_offset, 'character')}, token {stop.token_index + 1:,}"
+        since = "more character" if run.continued_chars else "character"
+        detail = f"after {counted(stop.text_offset, since)}, token {stop.token_index + 1:,}"
+        detail += " since Continue" if run.continued_chars else ""
     return icon, tone, verdict.text.label, detail
 
 
@@ -261,7 +263,7 @@ class VerdictView(QFrame):
 
     def _show_text(self, icon: str, tone: Tone, sentence: str, detail: str) -> None:
         self._badge.show_icon(icon, tone)
-        self.sentence.setText(sentence)
+        self.sentence.setText(sentence.removesuffix("."))  # a title
         show_text(self.detail, detail)
 
     def _follow_model(self) -> None:

@@ -152,15 +152,16 @@ def test_reason_is_whole_in_a_narrow_chat_and_its_link_below_it(
     reason, link = view.reason, view.proceed
     link.show()
     places = []
-    for width in (600, 300, 600):
-        view.resize(width, view.heightForWidth(width))
-        qapp.processEvents()
+    for width in (600, 300, 200, 600):
+        for _ in range(2):  # the width decides the layout, which decides the height
+            view.resize(width, view.heightForWidth(width))
+            qapp.processEvents()
         metrics = reason.fontMetrics()
         assert metrics.horizontalAdvance(reason.text().split(" · ")[0]) < reason.width() - 21
         assert reason.rect().contains(link.geometry())
-        assert view.action_row.mapTo(view, QPoint()).y() <= reason.y()
-        places.append(link.y() >= reason.height() // 2)
-    assert places == [False, True, False]
+        are_below = view.action_row.mapTo(view, QPoint()).y() > reason.y()
+        places.append((link.y() >= reason.height() // 2, are_below))
+    assert places == [(False, False), (False, True), (True, True), (False, False)]
 
 
 def test_reason_is_on_one_line_above_its_buttons(theme: Theme, qapp: QApplication) -> None:
@@ -239,3 +240,11 @@ def test_turn_with_calls_has_one_foot(theme: Theme, qapp: QApplication) -> None:
     view.mark_last(is_last=True)  # no answer followed
     assert view.reason.isVisible()
     assert view.more.isVisible()
+
+
+def test_cut_text_keeps_the_space_before_it(theme: Theme, qapp: QApplication) -> None:
+    lefts = []
+    for text in ("a fox and a", "a fox and a "):
+        run = finished_run(text, tool_calls=[])
+        lefts.append(shown(theme, run).text_view._cut_area.left())
+    assert lefts[0] < lefts[1]

@@ -16,6 +16,7 @@ from engine.values.request import PICTURE_MARK, Message, Picture, ToolCall
 from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import main_window, shown
 from tests.ui.driving import END, MODEL, ScriptedEngine, eventually
+from ui.chat.composer.attachments import AttachedFile
 from ui.chat.composer.pictures import PictureDialog
 from ui.chat.messages.question_view import QuestionView
 from ui.kit.theme import Theme
@@ -179,3 +180,18 @@ def test_a_tools_picture_replaces_its_note_for_a_model_that_sees() -> None:
     assert turns_of([answer], shown)[1].content == f"before {PICTURE_MARK} after"
     unseen = "before [image image/png, 70 bytes, which the model cannot see] after"
     assert turns_of([answer])[1].content == unseen
+
+
+async def test_picture_is_scaled_in_narrow_bubble(theme: Theme, tmp_path: Path) -> None:
+    path = tmp_path / f"{32 * 'a'}.png"
+    assert red(900, 600).save(str(path))
+    file = AttachedFile(kept_as("wide.png", path.name))
+    file.show_picture(tmp_path)
+    await eventually(lambda: file.picture is not None)
+    assert file.picture is not None
+    whole = file.picture.iconSize()
+    for width in (whole.width() // 2, whole.width() + 100):
+        file.fit(width)
+        size = file.picture.iconSize()
+        assert size.width() == min(width - 2, whole.width())
+        assert abs(size.width() * whole.height() - size.height() * whole.width()) <= whole.width()

@@ -72,7 +72,7 @@ async def test_an_answer_that_repeats_itself_ends_and_is_continued_past_it_once(
         assert "Repeated itself" in view.reason.text()
         assert view.proceed.isVisible()
         verdict = window.stop_panel.verdict
-        assert verdict.sentence.text() == "The answer repeated itself."
+        assert verdict.sentence.text() == "The answer repeated itself"
         assert "4 copies of the same 70" in verdict.detail.text()
         assert "4 × 70 tokens, from token 4" in facts_text(verdict)
         verdict.copy_report.click()

@@ -42,7 +42,7 @@ def test_a_sent_file_is_a_chip_that_unfolds_its_text(theme: Theme, qtbot: QtBot)
     view = shown(theme, qtbot, question("Look", [NOTES]))
     assert view.text_view.toPlainText() == "Look"
     (file,) = view.bubble.files
-    assert file.chip.accessibleName() == "File notes.txt, 8 characters"
+    assert file.chip.accessibleName() == "File notes.txt, 7 characters"
     assert not file.is_unfolded
     file.chip.button.click()
     assert file.text_view is not None

@@ -33,6 +33,7 @@ from engine.helper_process import HelperClosed
 from engine.wording import counted
 from ui.chat.composer.pictures import (
     PastedPicture,
+    fit_picture,
     picture_button,
     rounded,
     show_picture,
@@ -60,7 +61,7 @@ _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
 _THUMBNAIL = QSizeF(48, 26)
-_CHIP_PX = 34
+_CHIP_PX, _NAME_PX = 34, (96, 220)  # the least and the greatest width of a name
 _READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
 
@@ -107,8 +108,11 @@ class FileChip(QFrame):
         self._picture = QLabel()
         self._thumbnail: QPixmap | None = None
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
-        self.name.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
-        self._caption = label("", "faint", 0.92)
+        self.name.setMinimumWidth(min(self.name.sizeHint().width(), _NAME_PX[0]))
+        self.name.setMaximumWidth(_NAME_PX[1])
+        self._caption = ElidedLabel("", "faint", 0.92)
+        for text_label in (self.name, self._caption):
+            text_label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
         self.button = IconButton(icon, accessible_name, size=14)
         self.cut = push_button("Shorten", kind="link")
         self.reading = push_button("Read All", kind="link")
@@ -116,8 +120,8 @@ class FileChip(QFrame):
         self.reading.hide()
         row(
             self._picture,
-            (self.name, 1),
-            self._caption,
+            self.name,
+            (self._caption, 1),
             self.cut,
             self.reading,
             self.button,
@@ -196,12 +200,6 @@ class FileChip(QFrame):
         """Accept the press, so that the chip gets the release."""
         event.accept()
 
-    def sizeHint(self) -> QSize:
-        name = self.fontMetrics().horizontalAdvance(self.name.text()) + 2
-        target = min(name, 220)
-        hint = super().sizeHint()
-        return QSize(hint.width() - self.name.sizeHint().width() + target, hint.height())
-
     def _tint(self) -> None:
         theme = current_theme()
         icon = self._thumbnail or icons.pixmap(self._kind, theme.colors.muted, 15)
@@ -235,7 +233,8 @@ def file_caption(
         return extent if tokens is None else f"{extent} · {counted(tokens, 'token')}"
     pages = file.pages
     if pages is None:
-        extent = counted(len(file.text), "character")
+        # A message ends each file's text with a line feed.
+        extent = counted(len(file.text.removesuffix("\n")), "character")
     elif pages.last - pages.first + 1 == pages.total:
         extent = counted(pages.total, "page")
     else:
@@ -702,6 +701,7 @@ class AttachedFile(QWidget):
         self._excerpt = excerpt
         self.text_view: FlowText | None = None
         self.picture: QPushButton | None = None
+        self._size = QSize()  # of the whole picture
         if file.kept_file:
             icon, accessible_name = "detach", f"Open {file.name}"
         else:
@@ -769,8 +769,22 @@ class AttachedFile(QWidget):
         layout = self.layout()
         assert layout is not None
         layout.addWidget(shown)
-        self.picture = shown
+        self.picture, self._size = shown, shown.iconSize()
         self.unfolded.emit(True)
+
+    @property
+    def picture_px(self) -> int:
+        """The width of the whole picture."""
+        return self._size.width() + 2
+
+    def fit(self, width: int) -> None:
+        """Take a width; a picture is no wider than that."""
+        self.setFixedWidth(width)
+        if self.picture is not None:
+            available = QSize(min(width - 2, self._size.width()), self._size.height())
+            fit_picture(
+                self.picture, self._size.scaled(available, Qt.AspectRatioMode.KeepAspectRatio)
+            )
 
     def _open(self) -> None:
         if self._file.kept_file:

@@ -106,9 +106,14 @@ def picture_button(name: str, image: QImage) -> QPushButton:
     button.setToolTip(f"Show {name}")
     button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
     button.setIcon(QIcon(rounded(image, 8)))
-    button.setIconSize(image.deviceIndependentSize().toSize())
-    button.setFixedSize(button.iconSize() + QSize(2, 2))  # its left edge is the picture's
+    fit_picture(button, image.deviceIndependentSize().toSize())
     return button
+
+
+def fit_picture(button: QPushButton, size: QSize) -> None:
+    """Give a picture a size; its left edge is the button's."""
+    button.setIconSize(size)
+    button.setFixedSize(size + QSize(2, 2))
 
 
 class _ScaledPicture(QWidget):

@@ -21,7 +21,7 @@ from ui.kit.layouts import STRETCH, column, row
 from ui.kit.markdown.style import markdown_style
 from ui.kit.markdown.view import MarkdownView
 from ui.kit.motion import Shimmer
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, sized_font
 from ui.models.model_words import passed
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
@@ -200,7 +200,8 @@ class AnswerView(ShownMessage):
         run = self.run = message.run
         self.text_view = MarkdownView(markdown_style())
         self.text_view.setObjectName("answer_text")
-        self.pace = label("", "faint", 0.92)
+        self.pace = label("", "faint")
+        self.pace.setFont(sized_font(self.pace.font(), 13))  # as in the line that follows
         self.proceed = push_button("Continue", kind="link")
         self.proceed.setProperty("is_flush", True)
         self.reason = ReasonLine(self.proceed)
@@ -319,7 +320,9 @@ class AnswerView(ShownMessage):
         self.more.setVisible(has_foot)
         self.pinned.setVisible(self.message.is_pinned)
         has_actions = not self.action_row.isHidden()  # one of several answers has none
-        self.proceed.setVisible(has_actions and run.is_over and run.can_be_continued)
+        # An answer that ended as usual or of unknown end is continued from the last one alone.
+        is_offered = self.action_row.is_last or not run.has_usual_end
+        self.proceed.setVisible(has_actions and run.is_over and run.can_be_continued and is_offered)
         if run.is_over and run.can_be_continued:
             self.proceed.setText(continue_title(run).removesuffix(" Answer"))
             self.proceed.setAccessibleName(continue_label(run))
@@ -343,7 +346,7 @@ class AnswerView(ShownMessage):
         """Put the buttons below a reason that would wrap beside them."""
         buttons = (self._retry, self.action_row)
         shown = [part.sizeHint().width() for part in buttons if not part.isHidden()]
-        needed_px = self.reason.reason_px + sum(shown) + len(shown) * self._foot.spacing()
+        needed_px = self.reason.line_px + sum(shown) + len(shown) * self._foot.spacing()
         directions = QBoxLayout.Direction
         fits = needed_px <= self.width()
         self._foot.setDirection(directions.LeftToRight if fits else directions.TopToBottom)
@@ -364,7 +367,9 @@ class AnswerView(ShownMessage):
         elif (verdict := run.verdict) is not None:
             # Other programs' answers have no reason where nobody recorded one.
             word = "" if run.has_usual_end else verdict.text.label
-            numbers = () if run.finished is None else figures(run.finished)
+            is_continued = run.continued_chars > 0
+            finished = run.finished
+            numbers = () if finished is None else figures(finished, is_continued=is_continued)
             shown = filter(None, (model, *numbers))
             self.reason.show_reason(word, tuple(shown), verdict.icon, verdict.tone)
             self.reason.setVisible(bool(word or model))

@@ -100,8 +100,7 @@ class ReasonLine(QAbstractButton):
         return bounds.height() + _PAD_PX
 
     def _is_link_below(self, width: int) -> bool:
-        needed_px = self.reason_px + self._separator_px + self.link.sizeHint().width()
-        return bool(self._word) and not self.link.isHidden() and needed_px > width
+        return bool(self._word) and not self.link.isHidden() and self.line_px > width
 
     @property
     def _last_line(self) -> QRect:
@@ -114,6 +113,12 @@ class ReasonLine(QAbstractButton):
         """The width of the reason on one line."""
         word = self.fontMetrics().horizontalAdvance(self._word)
         return _ICON_PX + _GAP + word if self._word else 0
+
+    @property
+    def line_px(self) -> int:
+        """The width of the reason with its link on one line."""
+        link_px = 0 if self.link.isHidden() else self._separator_px + self.link.sizeHint().width()
+        return self.reason_px + link_px
 
     @property
     def _link_px(self) -> int:
@@ -141,9 +146,8 @@ class ReasonLine(QAbstractButton):
             color = colors.tone(self._tone)[0]
             top = (self.fontMetrics().height() + _PAD_PX - _ICON_PX) / 2  # of the first line
             icons.draw(painter, QRectF(0, top, _ICON_PX, _ICON_PX), self._icon, color)
-            is_strong = self.underMouse() or self.isChecked()
-            ink = color if self._tone == "fault" else colors.text if is_strong else colors.muted
-            painter.setPen(QColor(ink))
+            ink = colors.text if self.underMouse() else colors.muted
+            painter.setPen(QColor(color if self._tone == "fault" else ink))
             painter.drawText(first.adjusted(_ICON_PX + _GAP, 0, 0, 0), _WRAPPED, self._word)
             left = self.reason_px
         if not self.link.isHidden():

@@ -241,12 +241,13 @@ class PlainBubble(QWidget):
         for file in self.files:
             widths.append(file.chip.sizeHint().width())
             if file.picture is not None:
-                widths.append(file.picture.sizeHint().width())
+                widths.append(file.picture_px)
             if file.text_view is not None and file.is_unfolded:
                 widths.append(_text_px(file.text_view, limit))
         target = min(max(widths) + 2, limit)
-        for part in (self.text_view, *self.files):
-            part.setFixedWidth(target)
+        self.text_view.setFixedWidth(target)
+        for file in self.files:
+            file.fit(target)
         # The buttons stand beside the middle of the last line.
         margins = self._beside.contentsMargins()
         line_px = self.text_view.fontMetrics().lineSpacing() * _LINE_PERCENT / 100

@@ -101,7 +101,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
         (line,) = view.findChildren(ReasonLine)
         assert line.text() == "Interrupted · m"
         panel = window.stop_panel.verdict
-        assert panel.sentence.text() == "This answer was interrupted."
+        assert panel.sentence.text() == "This answer was interrupted"
         assert "at most the last half second is missing" in panel.detail.text()
         assert "Stop list: 6" in facts_text(panel)
         await eventually(lambda: window.workspace.models.stage == "ready")
