@@ -152,7 +152,10 @@ class HelpPage(DocumentPage):
         super().resizeEvent(event)
         before, now = self._shown_px, self.width()
         if self._shown is not None and before != now and min(before, now) < _WHOLE_PICTURE_PX:
+            bar = self.verticalScrollBar()
+            read = bar.value() / max(1, bar.maximum())
             self.show_topic(*self._shown)
+            bar.setValue(round(read * bar.maximum()))
 
     def show_topic(self, topic: Topic, opened: set[str], terms: list[str]) -> None:
         """Show a topic with its opened folds, and mark the words of a search."""

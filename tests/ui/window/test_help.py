@@ -159,6 +159,20 @@ async def test_shortcuts_stand_below_each_other_in_a_narrow_window(window: MainW
     dialog.close()
 
 
+def test_help_page_keeps_its_place_when_resized(theme: Theme, parent: QWidget) -> None:
+    files = HelpFiles(page("HELP.md"), page("WINDOW.md"), page("CHANGELOG.md"))
+    topic = max(topics_of(files), key=lambda topic: len(topic.text))
+    shown = HelpPage("Help")
+    shown.resize(500, 300)
+    shown.show()
+    shown.show_topic(topic, set(), [])
+    bar = shown.verticalScrollBar()
+    bar.setValue(bar.maximum() // 2)
+    shown.resize(520, 300)
+    assert abs(bar.value() / bar.maximum() - 0.5) < 0.05
+    shown.close()
+
+
 def test_help_page_does_not_show_a_topic_inside_another(theme: Theme, parent: QWidget) -> None:
     files = HelpFiles(page("HELP.md"), page("WINDOW.md"), page("CHANGELOG.md"))
     topics = {topic.title: topic for topic in topics_of(files)}
