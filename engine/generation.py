@@ -46,6 +46,7 @@ class Generation:
         vocabulary: None until the request is accepted.
         rendered: The token ids of the rendered messages of a traced request, once it is accepted.
         written_tokens: Tokens of the answer so far; the engine thread counts them.
+        first_token_s: Seconds from submission to the first token; None until it is sampled.
         not_applied: Parts of the request without effect on this model, each named as the client
             spelled it; complete once the request is accepted.
     """
@@ -59,6 +60,7 @@ class Generation:
         self.request = request
         self.prompt_tokens = 0
         self.written_tokens = 0
+        self.first_token_s: float | None = None
         self.setting = DecodingSetting()
         self.vocabulary: Vocabulary | None = None
         self.rendered = array("i")

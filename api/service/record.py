@@ -194,7 +194,9 @@ class RequestRecord:
         self.advance()
 
     def add_streamed(self, data: bytes) -> None:
-        self.is_stream = True
+        if not self.is_stream:
+            self.is_stream = True
+            self.advance()
         if self.observers:
             self.response_body.add(data)
 

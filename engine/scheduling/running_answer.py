@@ -101,6 +101,7 @@ class RunningAnswer:
         """Take the next token; return the record if it is the last."""
         if self._first_at is None:
             self._first_at = now
+            self.generation.first_token_s = now - self.submitted_at
         self._last_at = now
         self.generation.written_tokens += 1
         if not self._is_traced:

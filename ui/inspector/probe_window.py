@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from PySide6.QtCore import QSignalBlocker, Qt
+from PySide6.QtCore import QSignalBlocker, QSizeF, Qt
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import (
     QCompleter,
@@ -107,7 +107,7 @@ _SUBJECTS = (
     ),
 )
 _SUBJECT_PX = 80
-_PAGE_FRAME_PX, _UNBOUNDED_PX = 4, (1 << 24) - 1  # Qt's own limit of a height
+_PAGE_FRAME_PX = 4
 
 _HINT = (
     "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
@@ -313,6 +313,8 @@ class ProbeWindow(OwnWindow):
         self.save.clicked.connect(self._choose_target)
         self.picture.clicked.connect(self._name_picture)
         self.folded.toggled.connect(self._refresh)
+        layout = self.page.document().documentLayout()
+        layout.documentSizeChanged.connect(self._limit_height)
         current_theme().changed.connect(self._refresh)
         self._refresh()
         self.url.setFocus()
@@ -495,8 +497,10 @@ class ProbeWindow(OwnWindow):
         self.passed.setVisible(bool(passed) and is_unfolded)
         _refill(self.page, shown)
         _refill(self.passed, probe_page(passed, colors) if is_unfolded else Html(""))
-        needed_px = round(self.page.document().size().height()) + _PAGE_FRAME_PX
-        self.page.setMaximumHeight(needed_px if is_unfolded else _UNBOUNDED_PX)
+
+    def _limit_height(self, size: QSizeF) -> None:
+        """Make a page no higher than its text: the passed checks follow it."""
+        self.page.setMaximumHeight(round(size.height()) + _PAGE_FRAME_PX)
 
     def _copy(self) -> None:
         if self._report is not None:
@@ -550,4 +554,5 @@ class ProbeWindow(OwnWindow):
     def _name_of(self, report: Report) -> str:
         """Return the name of a known server, or its ``Server`` header, or its address."""
         known = (name for name, one in self._found if report.url.startswith(f"{one.url}/"))
-        return next(known, "") or report.server.replace("/", " ", 1) or report.url
+        name, header = next(known, ""), report.server.replace("/", " ", 1)
+        return (header if header.startswith(name) else name) or report.url

@@ -14,6 +14,7 @@ from ui.kit.menus import copy_text, escape_mnemonics
 from ui.preferences import API_KEY_VARIABLE
 from ui.server.local_server import LocalServerState
 from ui.server.server_switch import free_port
+from ui.words import display_name
 
 
 class AgentLines(Protocol):
@@ -49,6 +50,12 @@ class AgentMenu(QObject):
         self._pending_agent = ""
         self._was_off = False  # the server is turned on for these lines
         server.switch.changed.connect(self._go_on)
+
+    @property
+    def model_name(self) -> str:
+        """The model that answers requests which name none; empty for none."""
+        model = self._model()
+        return "" if model is None else display_name(model.id)
 
     def entries(self) -> list[Entry]:
         return [

@@ -56,7 +56,7 @@ class RequestColumn(IntEnum):
 def _tokens(entry: RequestEntry) -> str:
     if not (entry.ends or entry.running):
         return NONE
-    cached = f" ({entry.cached_tokens:,})" if entry.cached_tokens else ""
+    cached = f" ({entry.cached_tokens:,} cached)" if entry.cached_tokens else ""
     return f"{entry.prompt_tokens:,}{cached} → {entry.output_tokens:,}"
 
 
@@ -95,11 +95,11 @@ COLUMNS = (
     ),
     TableColumn(
         "Tokens",
-        14,
+        18,
         _tokens,
         is_number=True,
         tooltip="Tokens of the prompt (those of them that were cached) → tokens of the answer",
-        min_chars=11,
+        min_chars=12,
     ),
     TableColumn(
         "First Token", 8, lambda entry: _optional_seconds(entry.first_token_s), is_number=True
@@ -186,6 +186,8 @@ class RequestTable(TableModel):
                 return f"{row.method} {row.path}"
             case RequestColumn.MODEL if row.requested_model not in ("", row.model):
                 return f"It asked for {row.requested_model}"
+            case RequestColumn.TOKENS:
+                return COLUMNS[column].tooltip
             case RequestColumn.TOTAL if row.running:
                 return "Stop"
             case RequestColumn.STOP:
@@ -197,7 +199,7 @@ class RequestTable(TableModel):
         if column == RequestColumn.TOTAL:
             return "match" if row.running else "text"
         if row.is_error:
-            return "fault"
+            return "fault" if column in (RequestColumn.STATUS, RequestColumn.STOP) else "text"
         if row.is_open:
             return "muted"
         if column == RequestColumn.STATUS:

@@ -171,8 +171,9 @@ class RequestEntry:
 
     @property
     def first_token_s(self) -> float | None:
-        times = [e.timing.first_token_s for e in self.ends if e.timing.first_token_s is not None]
-        return min(times, default=None)
+        times = [end.timing.first_token_s for end in self.ends]
+        times += [answer.first_token_s for answer in self.running]
+        return min((time for time in times if time is not None), default=None)
 
     @property
     def tokens_per_s(self) -> float | None:

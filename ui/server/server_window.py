@@ -2,10 +2,11 @@
 
 from functools import partial
 
-from PySide6.QtCore import QEvent, QPoint, Qt, Signal
+from PySide6.QtCore import QEvent, QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent, QTextOption
 from PySide6.QtWidgets import (
     QFrame,
+    QMenu,
     QPlainTextEdit,
     QScrollArea,
     QSizePolicy,
@@ -18,9 +19,10 @@ from engine.files.causes import os_cause
 from engine.values.figures import figures
 from engine.values.verdict import sentence
 from engine.wording import counted, format_size, seconds
-from ui.kit.buttons import IconButton, ToggleSwitch, copy_button, push_button
-from ui.kit.commands import Command, Submenu, context_menu
+from ui.kit.buttons import Choice, IconButton, ToggleSwitch, copy_button, push_button
+from ui.kit.commands import Command, Submenu, context_menu, fill_menu
 from ui.kit.dates import format_day, format_time
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import (
     ElidedLabel,
     FactTable,
@@ -35,6 +37,7 @@ from ui.kit.tasks import start_task
 from ui.kit.theme import HEAD_PX, fixed_font
 from ui.kit.windows import OwnWindow
 from ui.kit.wire_text import WireHighlighter
+from ui.server.agent_menu import AgentMenu
 from ui.server.local_server import LocalServerState
 from ui.server.request_log import RequestLogPanel
 from ui.server.requests import (
@@ -49,7 +52,9 @@ from ui.server.requests import (
 )
 from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
-_REACH_PX = 760  # the width of a window that says who reaches the server
+_REACHES = [("", "This Computer Only"), ("network", "My Network")]
+_REACH_PX = 860  # the width of a window with the setup of other apps
+_MODEL_PX = 1_000  # the width of a window that names the model
 _BESIDE_PX = 1_400  # the width from which a request is shown beside the list
 _ADVICE = (
     "While the server is on, requests of other apps appear here, with why each answer stopped."
@@ -254,16 +259,28 @@ class ServerWindow(OwnWindow):
 
     settings_requested = Signal()
 
-    def __init__(self, server: LocalServerState, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, server: LocalServerState, setups: AgentMenu, parent: QWidget | None = None
+    ) -> None:
         super().__init__(WINDOW_TITLE, (1180, 760), parent)
-        self._server = server
+        self._server, self._setups = server, setups
         self.switch = ToggleSwitch("Server")
         self.pill = StatusPill("Server")
         self.address = label("", "", 1.0)
         self.address.setFont(fixed_font(self.address.font(), 0.98))
         self.address.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.copy = copy_button("Copy the server’s address", lambda: server.switch.url)
-        self._reach = ElidedLabel("", "muted", 0.95)
+        self.model = ElidedLabel("", "muted", 0.95)
+        self.reach = Choice("Who can reach the server", _REACHES)
+        self.setup = push_button("Copy Setup Command\u2009", "Copy the setup of a coding agent")
+        self.setup.setLayoutDirection(Qt.LayoutDirection.RightToLeft)  # the arrow after the words
+        self.setup.setIconSize(QSize(12, 12))
+        self.setup.setIcon(themed_icon("chevron-down"))
+        menu = QMenu(self.setup)
+        menu.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        menu.setAccessibleName("Coding agents")
+        fill_menu(menu, setups.entries())
+        self.setup.setMenu(menu)
         self._title = label(WINDOW_TITLE, "title", 1.15)
         self.settings = push_button("Settings…", "Settings of the server")
         self.notice = label("", "fault", 0.95, is_wrapped=True)
@@ -282,7 +299,17 @@ class ServerWindow(OwnWindow):
         if side != self._splitter.orientation():
             self._splitter.setOrientation(side)
             self._splitter.setSizes([600, 400])
-        self._reach.setVisible(self.address.isVisibleTo(self) and self.width() >= _REACH_PX)
+        self._fit_head()
+
+    def show_model(self) -> None:
+        """Name the model that answers."""
+        name = self._setups.model_name
+        self.model.setText(f"{name} answers" if name else "No model is loaded")
+
+    def _fit_head(self) -> None:
+        is_on = self._server.switch.stage == "on"
+        self.model.setVisible(is_on and self.width() >= _MODEL_PX)
+        self.setup.setVisible(self.width() >= _REACH_PX)
 
     async def finish(self) -> None:
         await super().finish()
@@ -304,8 +331,10 @@ class ServerWindow(OwnWindow):
             6,
             self.address,
             self.copy,
-            (self._reach, 9),
+            (self.model, 9),
             STRETCH,
+            self.reach,
+            self.setup,
             self.settings,
             spacing=10,
             margins=(20, 0, 20, 0),
@@ -322,9 +351,11 @@ class ServerWindow(OwnWindow):
         # Some rows of the list, and some lines of a request.
         right.setMinimumHeight(330)
         self.other_port = push_button("", "Use a free port", kind="primary")
-        self.other_port.hide()
         self.other_port.clicked.connect(self._use_other_port)
-        notice = row((self.notice, 1), self.other_port, spacing=12)
+        self._remedy = QWidget()
+        row(self.other_port, STRETCH, on=self._remedy)
+        self._remedy.hide()
+        notice = column(self.notice, self._remedy, spacing=8)
         requests = column(notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -338,6 +369,7 @@ class ServerWindow(OwnWindow):
         server = self._server
         self.switch.clicked.connect(server.switch.turn)
         self.settings.clicked.connect(self.settings_requested)
+        self.reach.activated.connect(self._change_reach)
         server.switch.changed.connect(self._refresh)
         server.preferences.changed.connect(self._refresh)
         server.preferences.keeping_failed.connect(self._show_problem)
@@ -393,10 +425,11 @@ class ServerWindow(OwnWindow):
         is_on = switch.stage == "on"
         self.address.setText(switch.url)
         self.address.setAccessibleName(f"Server address {switch.url}")
-        self._reach.setText(self._server.reach_text if is_on else "")
+        self.reach.setCurrentIndex(self._server.preferences.now.server.is_on_network)
+        self.show_model()
+        self._fit_head()
         self.address.setVisible(is_on)
         self.copy.setVisible(is_on)
-        self._reach.setVisible(is_on and self.width() >= _REACH_PX)
         self._show_problem(switch.message)
         preferences = self._server.preferences.now.server
         if is_on:
@@ -406,9 +439,17 @@ class ServerWindow(OwnWindow):
         else:
             is_off = switch.stage == "off"
             self.log.show_next_step(_ADVICE if is_off else "", is_off=is_off)
-        self.other_port.setVisible(switch.is_port_taken)
+        self._remedy.setVisible(switch.is_port_taken)
         if switch.is_port_taken:
             self.other_port.setText(f"Use Port {free_port(preferences.port)}")
+
+    def _change_reach(self, index: int) -> None:
+        """Let the network in, which needs a key: without one, open the settings of both."""
+        if index and not self._server.key.has_key:
+            self.reach.setCurrentIndex(0)
+            self.settings_requested.emit()
+        else:
+            self._server.preferences.change_value("server.is_on_network", bool(index))
 
     def _use_other_port(self) -> None:
         self._server.start_at(int(self.other_port.text().rpartition(" ")[2]))

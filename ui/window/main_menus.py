@@ -18,7 +18,7 @@ from ui.preferences import TEXT_PERCENTS, declaration
 from ui.records.conversations import ListOrder
 from ui.records.messages import ConversationMessage
 from ui.records.runs import Run
-from ui.server.agent_menu import AgentLines, AgentMenu
+from ui.server.agent_menu import AgentMenu
 from ui.server.server_switch import WINDOW_TITLE
 from ui.window.choosing_model import ChoosingModel
 from ui.window.comparing import ComparingAnswers
@@ -62,7 +62,7 @@ class MainMenus(QObject):
         window: WindowParts,
         choosing_model: ChoosingModel,
         comparing: ComparingAnswers,
-        agents: AgentLines,
+        agents: AgentMenu,
     ) -> None:
         super().__init__(window)
         self._window = window
@@ -72,9 +72,7 @@ class MainMenus(QObject):
         self._sidebar = window.sidebar
         self._edit = EditActions(window.workspace, window.chat.composer.input, self)
         self._navigation = Navigation(window)
-        self._agents = AgentMenu(
-            window.local_server, agents, lambda: window.workspace.model_selection.state.info, window
-        )
+        self._agents = agents
         window.menuBar().setAccessibleName("Menus")
         fill_menu(self._menu("&File"), self._file())
         fill_menu(self._menu("&Edit"), self._edit_entries())

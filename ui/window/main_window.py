@@ -41,7 +41,7 @@ from ui.models.models import Models
 from ui.preferences_state import PreferencesState
 from ui.records.store import ConversationStore, Problem
 from ui.records.tool_servers import ToolHost
-from ui.server.agent_menu import AgentLines
+from ui.server.agent_menu import AgentLines, AgentMenu
 from ui.server.local_server import ApiKeyState, ApiKeyStore, LocalServerState
 from ui.server.requests import RequestLog
 from ui.server.server_switch import ServerControl
@@ -132,12 +132,15 @@ class MainWindow(WindowParts):
         self.local_server = LocalServerState(preferences, ApiKeyState(key), log, server, self)
         self.inspector = Inspector(engine, self.workspace, self)
         traces = None if trace_store is None else self.workspace.traces
+        selection = self.workspace.model_selection
+        setups = AgentMenu(self.local_server, agents, lambda: selection.state.info, self)
         self.others = OtherWindows(
             self,
             preferences,
             self.inspector,
             self.model_library,
             self.local_server,
+            setups,
             self.toolbox,
             make_tools=tools,
             kept=(engine.disk, traces),
@@ -164,7 +167,7 @@ class MainWindow(WindowParts):
         self.comparing = ComparingAnswers(self)
         self._lay_out()
         self.notices = AnswerNotices(self)
-        self._menus = MainMenus(self, self.choosing_model, self.comparing, agents)
+        self._menus = MainMenus(self, self.choosing_model, self.comparing, setups)
         self._menus.quit_requested.connect(self.quit)
         self._unsaved = UnsavedText(self, store)
         self._unsaved.export_requested.connect(self.files.export_all)

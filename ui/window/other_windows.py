@@ -34,6 +34,7 @@ from ui.preferences import SERVER
 from ui.preferences_state import PreferencesState
 from ui.records.requests import request_for
 from ui.records.runs import Run
+from ui.server.agent_menu import AgentMenu
 from ui.server.local_server import LocalServerState
 from ui.server.requests import RequestEntry
 from ui.server.server_window import ServerWindow
@@ -224,6 +225,7 @@ class OtherWindows(QObject):
         inspector: Inspector,
         models: ModelLibrary,
         local_server: LocalServerState,
+        setups: AgentMenu,
         toolbox: Toolbox,
         *,
         make_tools: Callable[[], InspectorTools],
@@ -236,7 +238,7 @@ class OtherWindows(QObject):
         self._main = main
         self._make_tools = make_tools
         self._preferences, self._inspected, self._models = preferences, inspector, models
-        self._local_server, self._toolbox = local_server, toolbox
+        self._local_server, self._setups, self._toolbox = local_server, setups, toolbox
         self._kept = kept
 
     @cached_property
@@ -293,7 +295,8 @@ class OtherWindows(QObject):
 
     @cached_property
     def server(self) -> ServerWindow:
-        window = ServerWindow(self._local_server, self._main)
+        window = ServerWindow(self._local_server, self._setups, self._main)
+        self._inspected.workspace.model_selection.changed.connect(window.show_model)
         window.detail.inspector_requested.connect(self._inspect_request)
         window.settings_requested.connect(lambda: self.show_preferences(SERVER))
         return window

@@ -6,6 +6,7 @@ from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QMenu
 
+from app.agents.commands import CopiedLines
 from tests.support.kept import preferences_state
 from tests.support.shown import shown
 from tests.ui.driving import eventually
@@ -13,12 +14,18 @@ from tests.ui.server.test_request_log import Running, began, ended
 from ui.kit.tasks import finish_tasks
 from ui.kit.theme import Theme
 from ui.preferences import KeyLocation, Preferences, ServerPreferences
+from ui.server.agent_menu import AgentMenu
 from ui.server.local_server import ApiKeyState, LocalServerState
 from ui.server.request_log import RequestColumn
 from ui.server.requests import RequestBody, RequestEntry, RequestLog
 from ui.server.server_row import ServerRow
 from ui.server.server_switch import AddressRefused, pill_of
 from ui.server.server_window import ServerWindow
+
+
+def server_window(state: LocalServerState) -> ServerWindow:
+    setups = AgentMenu(state, CopiedLines(), lambda: None, state)
+    return ServerWindow(state, setups, None)
 
 
 class Control:
@@ -104,7 +111,7 @@ async def test_a_port_that_is_taken_is_named_and_does_not_change_what_is_remembe
     row.deleteLater()
     assert state.preferences.now.server.was_on
     control.error = None
-    window = ServerWindow(state, None)
+    window = server_window(state)
     offered = window.other_port
     assert offered.isVisibleTo(window)
     port = int(offered.text().removeprefix("Use Port "))
@@ -163,7 +170,7 @@ async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
     theme: Theme,
 ) -> None:
     state = state_with(Control())
-    async with shown(ServerWindow(state)) as window:
+    async with shown(server_window(state)) as window:
         routes = window.log.dialects
         state.log.take([began(1)])
         await eventually(lambda: routes.count() == 2)
@@ -179,7 +186,7 @@ async def test_route_filter_offers_every_route_of_the_log_whatever_is_filtered(
 
 async def test_a_running_answer_is_stopped_in_its_pane(theme: Theme) -> None:
     state, running = state_with(Control()), Running()
-    async with shown(ServerWindow(state)) as window:
+    async with shown(server_window(state)) as window:
         state.log.take([began(1, running=(running,))])
         await eventually(lambda: window.log.table.rowCount() == 1)
         window.log.view.selectRow(0)
@@ -189,7 +196,7 @@ async def test_a_running_answer_is_stopped_in_its_pane(theme: Theme) -> None:
 
 async def test_a_request_whose_pane_was_closed_stays_closed(theme: Theme) -> None:
     state = state_with(Control())
-    async with shown(ServerWindow(state)) as window:
+    async with shown(server_window(state)) as window:
         log, table, view = state.log, window.log.table, window.log.view
 
         async def seen() -> None:
@@ -232,7 +239,7 @@ async def test_cut_request_body_is_named_and_offers_no_curl(theme: Theme, is_who
     text = "x" * 70_000
     body = RequestBody(text, len(text) if is_whole else 400_000, is_whole)
     state = state_with(Control())
-    async with shown(ServerWindow(state)) as window:
+    async with shown(server_window(state)) as window:
         state.log.take([began(1)])
         state.log.take([ended(began(1, request_body=body))])
         await eventually(lambda: window.log.table.rowCount() == 1)
@@ -254,7 +261,7 @@ async def test_cut_request_body_is_named_and_offers_no_curl(theme: Theme, is_who
 async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Theme) -> None:
     control = Control()
     state = state_with(control)
-    async with shown(ServerWindow(state)) as window:
+    async with shown(server_window(state)) as window:
         view, running = window.log.view, Running()
 
         def menu() -> dict[str, QAction]:
@@ -284,3 +291,19 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
         assert QGuiApplication.clipboard().text() == "{}"
         entries["Send Again"].trigger()
         await eventually(lambda: "replay req_1" in control.calls)
+
+
+async def test_reach_of_the_server_changes_in_its_window(theme: Theme) -> None:
+    state = state_with(Control())
+    async with shown(server_window(state)) as window:
+        asked: list[None] = []
+        window.settings_requested.connect(lambda: asked.append(None))
+        window.reach.activated.emit(1)
+        assert asked == [None], "the network needs a key"
+        assert not state.preferences.now.server.is_on_network
+        state.key.location = "file"
+        window.reach.activated.emit(1)
+        assert state.preferences.now.server.is_on_network
+        assert window.reach.currentText() == "My Network"
+        titles = [action.text() for action in window.setup.menu().actions()]
+        assert "Claude Code" in titles

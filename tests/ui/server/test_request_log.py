@@ -66,7 +66,7 @@ def ids(log: RequestLog) -> list[str]:
         (RequestColumn.CLIENT, "Anthropic/Python"),
         (RequestColumn.STREAM, "yes"),
         (RequestColumn.STOP, "stop “END⏎”"),
-        (RequestColumn.TOKENS, "1,200 (1,000) → 6"),
+        (RequestColumn.TOKENS, "1,200 (1,000 cached) → 6"),
         (RequestColumn.FIRST_TOKEN, "0.12 s"),
         (RequestColumn.SPEED, "10"),
     ],
@@ -80,7 +80,7 @@ class Running:
 
     def __init__(self) -> None:
         self.request = GenerationRequest(prompt="Hi")
-        self.prompt_tokens, self.written_tokens = 20, 7
+        self.prompt_tokens, self.written_tokens, self.first_token_s = 20, 7, 0.25
         self.is_cancelled = False
 
     def cancel(self) -> None:
@@ -106,6 +106,7 @@ def test_a_request_that_is_being_answered_has_its_model_its_tokens_and_a_stop(
 
     assert shown(RequestColumn.MODEL) == "smol"
     assert shown(RequestColumn.TOKENS) == "20 → 7"
+    assert shown(RequestColumn.FIRST_TOKEN) == "0.25 s"
     assert shown(RequestColumn.SPEED) == "–"
     assert shown(RequestColumn.TOTAL) == "Stop"
     running.written_tokens, now_s = 27, 2.0
@@ -311,7 +312,7 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
         RequestAnswer(other, END),
     )
     entry = ended(began(1), answers=answers)
-    assert COLUMNS[RequestColumn.TOKENS].text(entry) == "2,400 (2,000) → 17"
+    assert COLUMNS[RequestColumn.TOKENS].text(entry) == "2,400 (2,000 cached) → 17"
     running = (Running(), Running())
     running[1].request = running[0].request
     assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running)) == "20 → 14"
