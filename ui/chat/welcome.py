@@ -71,6 +71,7 @@ class Welcome(QWidget):
         self.first = FirstModel(library)  # for users who have only the bundled model
         self.first.find_requested.connect(self.find_requested)
         self._suggestions = _Suggestions()
+        self.buttons = self._suggestions.buttons
         self.find_button = push_button("Find Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         pile = self._pile = QWidget()
@@ -120,10 +121,6 @@ class Welcome(QWidget):
         bar_px = bar.sizeHint().width() if bar.maximum() else 0
         self._sides.setContentsMargins(SIDE_PX, 0, SIDE_PX - bar_px, 16)
 
-    @property
-    def buttons(self) -> list["_SuggestionButton"]:
-        return self._suggestions.buttons
-
     def _offer(self, suggestions: tuple[Suggestion, ...]) -> None:
         if tuple(button.suggestion for button in self.buttons) == suggestions:
             return
@@ -162,7 +159,7 @@ class _Suggestions(QWidget):
 
     def show_suggestions(self, suggestions: tuple[Suggestion, ...]) -> None:
         clear_layout(self._grid)
-        self.buttons = [_SuggestionButton(suggestion) for suggestion in suggestions]
+        self.buttons[:] = [_SuggestionButton(suggestion) for suggestion in suggestions]
         self._arrange()
 
     def resizeEvent(self, event: QResizeEvent) -> None:

@@ -84,7 +84,7 @@ class TapeView(QTextEdit):
         self._run: Run | None = None
         self._cycles: tuple[Repetition, ...] = ()
         self._tried: Replayed | None = None
-        self._marks = TokenMark.NONE
+        self.marks = TokenMark.NONE
         self._stop_range = 0, 0  # document positions of the stop that ended the run
         self._begins: list[int] = []  # the document position of each token
         self._tokens: list[TokenTrace] = []
@@ -106,13 +106,9 @@ class TapeView(QTextEdit):
         current_theme().changed.connect(self._draw_in_new_colors)
 
     @property
-    def marks(self) -> TokenMark:
-        return self._marks
-
-    @property
     def legend(self) -> str:
         """What the marks on the tape mean; empty if there are none."""
-        parts = [text for mark, text in LEGEND.items() if mark & self._marks]
+        parts = [text for mark, text in LEGEND.items() if mark & self.marks]
         for cycle in self._cycles:
             repeated = "token" if cycle.period == 1 else f"{cycle.period:,} tokens"
             parts.append(f"alternating colors: {cycle.copies:,} copies of the same {repeated}")
@@ -289,7 +285,7 @@ class TapeView(QTextEdit):
     def _draw_again(self) -> None:
         self.clear()
         self._text_font, self._chip_font = (fixed_font(self.font(), s) for s in (1.12, 0.82))
-        self._marks = TokenMark.NONE
+        self.marks = TokenMark.NONE
         self._stop_range = 0, 0
         self._begins.clear()
         self._tokens.clear()
@@ -373,11 +369,11 @@ class TapeView(QTextEdit):
 
     def _write(self, cursor: QTextCursor, span: Span, tape: Tape, position: int) -> None:
         marks = span.marks
-        if TokenMark.LOST in marks and TokenMark.LOST not in self._marks:
+        if TokenMark.LOST in marks and TokenMark.LOST not in self.marks:
             self._write_chip(cursor, " ✂ What If ends here ")
         if span.is_chip:
             marks &= ~(TokenMark.HELD | TokenMark.MATCHED)
-        self._marks |= marks
+        self.marks |= marks
         if span.is_chip:
             form = self._chip()
             draw_marks(form, marks)

@@ -4,7 +4,6 @@ from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import (
     QColor,
     QImage,
-    QTextBlock,
     QTextBlockFormat,
     QTextCharFormat,
     QTextCursor,
@@ -15,6 +14,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QTextBrowser
 
+from ui.kit.flow_text import text_fragments
 from ui.kit.theme import current_theme
 
 _PICTURE = "\ufffc"
@@ -63,7 +63,6 @@ class DocumentPage(QTextBrowser):
                 cursor.mergeCharFormat(small)
                 if block.position():
                     cursor.mergeBlockFormat(below)
-            self._shrink_code(block)
             block, was_code, was_picture = block.next(), is_code, is_picture
         for frame in self.document().rootFrame().childFrames():
             if isinstance(frame, QTextTable):
@@ -73,24 +72,24 @@ class DocumentPage(QTextBrowser):
                 lines.setBorderBrush(QColor(current_theme().colors.strong_line))
                 lines.setCellPadding(4)
                 frame.setFormat(lines)
+        self._shrink_code(edit)
         edit.endEditBlock()
 
-    def _shrink_code(self, block: QTextBlock) -> None:
+    def _shrink_code(self, edit: QTextCursor) -> None:
         """Let code look as large as the text around it: its letters are wider."""
         small = QTextCharFormat()
         small.setFontPointSize(self.font().pointSizeF() * 0.9)
-        is_fence = block.blockFormat().hasProperty(QTextFormat.Property.BlockCodeFence)
-        spans, part = [], block.begin()
-        while not part.atEnd():
-            fragment = part.fragment()
-            if is_fence or fragment.charFormat().fontFixedPitch():
-                spans.append((fragment.position(), fragment.position() + fragment.length()))
-            part += 1
+        document, fence = self.document(), QTextFormat.Property.BlockCodeFence
+        spans = [
+            (piece.position(), piece.position() + piece.length())
+            for piece in text_fragments(document)
+            if piece.charFormat().fontFixedPitch()
+            or document.findBlock(piece.position()).blockFormat().hasProperty(fence)
+        ]
         for begin, end in spans:
-            cursor = QTextCursor(block)
-            cursor.setPosition(begin)
-            cursor.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
-            cursor.mergeCharFormat(small)
+            edit.setPosition(begin)
+            edit.setPosition(end, QTextCursor.MoveMode.KeepAnchor)
+            edit.mergeCharFormat(small)
 
     def loadResource(self, kind: int, url: QUrl | str) -> object:
         """Load neither files nor addresses; a picture is a transparent pixel."""
