@@ -194,9 +194,7 @@ class RequestRecord:
         self.advance()
 
     def add_streamed(self, data: bytes) -> None:
-        if not self.is_stream:
-            self.is_stream = True
-            self.advance()
+        self.is_stream = True
         if self.observers:
             self.response_body.add(data)
 

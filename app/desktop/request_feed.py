@@ -95,7 +95,7 @@ def entry_of(record: RequestRecord) -> RequestEntry:
         headers=record.headers,
         model=record.model,
         requested_model=record.requested_model,
-        is_stream=record.is_stream or None,
+        is_stream=record.wants_stream if record.runs else None,
         running=tuple(run.generation for run in record.runs),
         no_effect=record.no_effect,
     )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import QObject, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from engine.values.verdict import sentence
@@ -15,6 +15,7 @@ from ui.kit.buttons import (
     Choice,
     EmptyState,
     IconButton,
+    UndoBar,
     copy_button,
     push_button,
 )
@@ -28,7 +29,7 @@ from ui.kit.tables import NONE, TableColumn, TableModel, TableView
 from ui.kit.tasks import finish_tasks, start_task, write_file
 from ui.kit.theme import fixed_font
 from ui.server.requests import RequestEntry, RequestLog, as_jsonl, program_of, stop_label
-from ui.words import FileRefused
+from ui.words import FileRefused, display_name
 
 STOP = "Stop"
 ENTRY_ROLE = int(Qt.ItemDataRole.UserRole)
@@ -48,16 +49,16 @@ class RequestColumn(IntEnum):
     STATUS = 5
     STOP = 6
     TOKENS = 7
-    FIRST_TOKEN = 8
-    SPEED = 9
-    TOTAL = 10
+    CACHED = 8
+    FIRST_TOKEN = 9
+    SPEED = 10
+    TOTAL = 11
 
 
 def _tokens(entry: RequestEntry) -> str:
     if not (entry.ends or entry.running):
         return NONE
-    cached = f" ({entry.cached_tokens:,} cached)" if entry.cached_tokens else ""
-    return f"{entry.prompt_tokens:,}{cached} → {entry.output_tokens:,}"
+    return f"{entry.prompt_tokens:,} → {entry.output_tokens:,}"
 
 
 def _rate(tokens_per_s: float | None) -> str:
@@ -78,7 +79,10 @@ COLUMNS = (
         min_chars=14,
     ),
     TableColumn(
-        "Model", 22, lambda entry: entry.model or entry.requested_model or NONE, min_chars=10
+        "Model",
+        20,
+        lambda entry: display_name(entry.model) or entry.requested_model or NONE,
+        min_chars=10,
     ),
     TableColumn(
         "Stream",
@@ -95,11 +99,19 @@ COLUMNS = (
     ),
     TableColumn(
         "Tokens",
-        18,
+        12,
         _tokens,
         is_number=True,
-        tooltip="Tokens of the prompt (those of them that were cached) → tokens of the answer",
-        min_chars=12,
+        tooltip="Tokens of the prompt → tokens of the answer",
+        min_chars=9,
+    ),
+    TableColumn(
+        "Cached",
+        6,
+        lambda entry: f"{entry.cached_tokens:,}" if entry.cached_tokens else NONE,
+        is_number=True,
+        tooltip="Tokens of the prompt that were cached",
+        is_optional=True,
     ),
     TableColumn(
         "First Token", 8, lambda entry: _optional_seconds(entry.first_token_s), is_number=True
@@ -135,7 +147,7 @@ class RequestTable(TableModel):
         self._timer = QTimer(self, interval=250)
         self._timer.timeout.connect(self._tick)
         log.taken.connect(self._note_change)
-        log.cleared.connect(self.refresh)
+        log.replaced.connect(self.refresh)
 
     def set_shown(self, is_shown: bool) -> None:
         if is_shown == self._is_shown:
@@ -184,10 +196,10 @@ class RequestTable(TableModel):
                 return f"{row.agent or 'Unknown client'}, from {row.client}"
             case RequestColumn.DIALECT:
                 return f"{row.method} {row.path}"
-            case RequestColumn.MODEL if row.requested_model not in ("", row.model):
-                return f"It asked for {row.requested_model}"
-            case RequestColumn.TOKENS:
-                return COLUMNS[column].tooltip
+            case RequestColumn.MODEL:
+                is_another = row.requested_model not in ("", row.model)
+                requested = f"Requested: {row.requested_model}" if is_another else ""
+                return "\n".join(filter(None, (row.model, requested)))
             case RequestColumn.TOTAL if row.running:
                 return "Stop"
             case RequestColumn.STOP:
@@ -198,12 +210,10 @@ class RequestTable(TableModel):
         """Return the color of the request's outcome, which the text also names."""
         if column == RequestColumn.TOTAL:
             return "match" if row.running else "text"
-        if row.is_error:
-            return "fault" if column in (RequestColumn.STATUS, RequestColumn.STOP) else "text"
         if row.is_open:
             return "muted"
         if column == RequestColumn.STATUS:
-            return "done"
+            return "fault" if row.is_error else "done"
         is_by_rule = bool(row.ends) and row.ends[0].stop.rule_index is not None
         return "match" if column == RequestColumn.STOP and is_by_rule else "text"
 
@@ -281,7 +291,8 @@ class RequestLogPanel(QWidget):
         self.errors_only = ChipButton("fault", "Errors Only", is_toggle=True)
         self.pause = ChipButton("pause", "Pause", is_toggle=True)
         self.export = IconButton("report", "Save the shown requests as JSON Lines")
-        self.clear = IconButton("trash", "Clear the list of requests")
+        self.clear = IconButton("trash", "Clear Answered Requests")
+        self.undo_bar = UndoBar()
         self.view = TableView(self.table, "Requests", hides_empty=True)
         self.view.setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setSelectionMode(TableView.SelectionMode.SingleSelection)
@@ -320,6 +331,7 @@ class RequestLogPanel(QWidget):
             row((self.search, 1), *buttons, spacing=8),
             (self.view, 1),
             (self.empty, 1),
+            self.undo_bar,
             self._status,
             spacing=8,
             on=self,
@@ -331,7 +343,8 @@ class RequestLogPanel(QWidget):
         self.dialects.currentIndexChanged.connect(self._filter)
         self.errors_only.toggled.connect(self._filter)
         self.pause.toggled.connect(self._log.set_paused)
-        self.clear.clicked.connect(self._log.clear)
+        self.clear.clicked.connect(self._clear)
+        QShortcut(QKeySequence.StandardKey.Undo, self, self._undo_clearing)
         self.export.clicked.connect(self._choose_file)
         self._log.pause_changed.connect(self._refresh)
         self.table.refreshed.connect(self._refresh)
@@ -352,6 +365,15 @@ class RequestLogPanel(QWidget):
             self.dialects.currentData() or "",
             self.errors_only.isChecked(),
         )
+
+    def _clear(self) -> None:
+        removed = self._log.clear()
+        text = f"Cleared {counted(len(removed), 'request')}"
+        self.undo_bar.offer(text, lambda: self._log.restore(removed))
+
+    def _undo_clearing(self) -> None:
+        if self.undo_bar.isVisible():
+            self.undo_bar.button.click()
 
     def _clear_filters(self) -> None:
         self.search.clear()
@@ -430,7 +452,7 @@ class RequestLogPanel(QWidget):
         if kept:
             self.empty.show_text("No Matching Requests", "")
         else:
-            self.empty.show_text("No Requests Yet", self._advice)
+            self.empty.show_text("No Requests", self._advice)
         self._example.setVisible(not kept and bool(self.command.text()))
         self.start.setVisible(not kept and self._is_off)
         self.show_all.setVisible(bool(kept))
@@ -441,7 +463,7 @@ class RequestLogPanel(QWidget):
             text += " · Paused (requests are still answered)"
         self._status.setText(text if kept or self._log.is_paused else "")
         self.export.setEnabled(bool(shown))
-        self.clear.setEnabled(bool(kept))
+        self.clear.setEnabled(any(not entry.is_open for entry in self._log))
         self._offer_dialects()
 
     def _offer_dialects(self) -> None:

@@ -219,7 +219,7 @@ class RequestLog(QObject):
     """The newest requests, as many as the caps allow."""
 
     taken = Signal()
-    cleared = Signal()
+    replaced = Signal()  # entries were cleared or restored
     pause_changed = Signal()
 
     def __init__(
@@ -258,6 +258,10 @@ class RequestLog(QObject):
             self._entries[entry.id] = entry
             if any(answer.picture_bytes for answer in entry.answers):
                 self._pictured[entry.id] = None
+        self._limit_size()
+        self.taken.emit()
+
+    def _limit_size(self) -> None:
         while self._pictured and self._size_bytes > self._max_bytes:
             name, _ = self._pictured.popitem(last=False)
             if (pictured := self._entries.get(name)) is not None:
@@ -271,7 +275,6 @@ class RequestLog(QObject):
             self._open.discard(name)
             self._paces.pop(name, None)
             self._size_bytes -= oldest.size_bytes
-        self.taken.emit()
 
     @property
     def open(self) -> list[RequestEntry]:
@@ -301,13 +304,23 @@ class RequestLog(QObject):
             self.is_paused = is_paused
             self.pause_changed.emit()
 
-    def clear(self) -> None:
-        self._entries.clear()
-        self._open.clear()
-        self._pictured.clear()
-        self._paces.clear()
-        self._size_bytes = 0
-        self.cleared.emit()
+    def clear(self) -> list[RequestEntry]:
+        """Remove the requests that are no longer being answered, and return them."""
+        removed = [entry for entry in self if not entry.is_open]
+        self._replace(entry for entry in tuple(self) if entry.is_open)
+        return removed
+
+    def restore(self, removed: Iterable[RequestEntry]) -> None:
+        """Add removed requests again, in their places."""
+        self._replace(sorted((*removed, *self), key=lambda entry: entry.began_at))
+
+    def _replace(self, entries: Iterable[RequestEntry]) -> None:
+        self._entries = OrderedDict((entry.id, entry) for entry in entries)
+        pictured = [entry.id for entry in self if any(each.picture_bytes for each in entry.answers)]
+        self._pictured = OrderedDict.fromkeys(pictured)
+        self._size_bytes = sum(entry.size_bytes for entry in self)
+        self._limit_size()
+        self.replaced.emit()
 
 
 # A request as text: a curl command, lines of JSON, readable bodies. It never contains API keys: the

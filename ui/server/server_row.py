@@ -35,7 +35,7 @@ class ServerRow(QFrame):
         line = row((self.state, 1), self.toggle, spacing=4, margins=(8, 0, 8, 0), on=self)
         line.addStrut(32)
         log = server.log
-        for changed in (server.switch.changed, server.preferences.changed, log.taken, log.cleared):
+        for changed in (server.switch.changed, server.preferences.changed, log.taken, log.replaced):
             changed.connect(self._refresh)
         self._refresh()
 

@@ -133,9 +133,12 @@ class ServerSwitch(QObject):
             self._set("on")
 
     def _fail(self, error: Exception) -> None:
-        _log.error("the server could not be started", exc_info=error)
         self._is_requested = False
         self.is_port_taken = isinstance(error, OSError) and error.errno == errno.EADDRINUSE
+        if isinstance(error, OSError):  # as for a taken port: its text is for the user
+            _log.warning("the server could not be started: %s", describe_error(error))
+        else:
+            _log.error("the server could not be started", exc_info=error)
         self.message = describe_error(error)
         self._set("failed", keep_message=True)
 

@@ -67,6 +67,10 @@ def test_request_feed_converts_records() -> None:
         answers=(RequestAnswer(ASKED, END, "ab", "hm", (CALL,), "req_1/1"),),
     )
     assert entry_of(began()).is_open
+    assert entry_of(began()).is_stream is None
+    running = began()
+    running.runs, running.wants_stream = [observed()], True
+    assert entry_of(running).is_stream
 
 
 async def test_request_feed_batches_wake_ups() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAction
+from PySide6.QtGui import QAction, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
@@ -66,7 +66,8 @@ def ids(log: RequestLog) -> list[str]:
         (RequestColumn.CLIENT, "Anthropic/Python"),
         (RequestColumn.STREAM, "yes"),
         (RequestColumn.STOP, "stop “END⏎”"),
-        (RequestColumn.TOKENS, "1,200 (1,000 cached) → 6"),
+        (RequestColumn.TOKENS, "1,200 → 6"),
+        (RequestColumn.CACHED, "1,000"),
         (RequestColumn.FIRST_TOKEN, "0.12 s"),
         (RequestColumn.SPEED, "10"),
     ],
@@ -312,7 +313,8 @@ def test_several_choices_of_one_prompt_count_it_once() -> None:
         RequestAnswer(other, END),
     )
     entry = ended(began(1), answers=answers)
-    assert COLUMNS[RequestColumn.TOKENS].text(entry) == "2,400 (2,000 cached) → 17"
+    assert COLUMNS[RequestColumn.TOKENS].text(entry) == "2,400 → 17"
+    assert COLUMNS[RequestColumn.CACHED].text(entry) == "2,000"
     running = (Running(), Running())
     running[1].request = running[0].request
     assert COLUMNS[RequestColumn.TOKENS].text(began(1, running=running)) == "20 → 14"
@@ -386,3 +388,35 @@ def test_empty_request_log_offers_the_next_step(theme: Theme, qtbot: QtBot) -> N
     panel.table.refresh()
     assert panel.view.isVisible()
     assert not panel.command.isVisible()
+
+
+def test_cleared_requests_come_back_and_running_ones_stay(theme: Theme, qtbot: QtBot) -> None:
+    log, running = RequestLog(), Running()
+    panel = RequestLogPanel(log)
+    qtbot.addWidget(panel)
+    panel.show()
+    log.take([began(1), began(2, running=(running,)), began(3)])
+    log.take([ended(began(1)), ended(began(3))])
+    panel.table.refresh()
+    panel.clear.click()
+    assert ids(log) == ["req_2"]
+    assert panel.table.index(0, RequestColumn.TOTAL).data() == "Stop"
+    assert not panel.clear.isEnabled()
+    assert panel.undo_bar.message.text() == "Cleared 2 requests"
+    log.take([ended(began(2))])
+    assert ids(log) == ["req_2"], "it was never cleared"
+    panel.activateWindow()
+    qtbot.waitUntil(panel.isActiveWindow)
+    QTest.keySequence(panel.view, QKeySequence(QKeySequence.StandardKey.Undo))
+    assert ids(log) == ["req_1", "req_2", "req_3"]
+    assert not panel.undo_bar.isVisible()
+    assert log.open == []
+
+
+def test_row_of_an_error_is_red_at_its_status_alone(theme: Theme, qtbot: QtBot) -> None:
+    table = RequestTable(RequestLog())
+    entry = ended(began(1), status=404, answers=())
+    colors = {column: table.color(entry, column) for column in RequestColumn}
+    assert [column for column, color in colors.items() if color == "fault"] == [
+        RequestColumn.STATUS
+    ]

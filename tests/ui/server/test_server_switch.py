@@ -1,4 +1,7 @@
 import asyncio
+import errno
+
+import pytest
 
 from tests.ui.driving import eventually
 from ui.kit.tasks import finish_tasks
@@ -49,3 +52,12 @@ async def test_two_changes_at_once_reach_the_server_once() -> None:
     await finish_tasks(switch)
     assert control.calls == ["start", "apply"]
     assert switch.stage == "on"
+
+
+async def test_taken_port_is_logged_without_a_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    switch = ServerSwitch(_Control(OSError(errno.EADDRINUSE, "Port 8642 is taken.")))
+    switch.turn(True)
+    await eventually(lambda: switch.stage == "failed")
+    (record,) = caplog.records
+    assert record.exc_info is None
+    assert "using the port" in record.getMessage()
