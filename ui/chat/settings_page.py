@@ -17,7 +17,7 @@ from ui.chat.session.presets import PresetList
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import NumberField, Slider, TextArea
 from ui.kit.labels import label
-from ui.kit.layouts import STRETCH, column, row, scrolling
+from ui.kit.layouts import BAR_PX, STRETCH, column, row, scrolling
 from ui.records.conversations import ConversationSettings
 
 _OPTIONS = {option.name: option for option in SAMPLING_OPTIONS}
@@ -211,9 +211,13 @@ class SettingsPage(QWidget):
                 grid.addWidget(stop_control, grid.rowCount(), 1, 1, 2)
             else:
                 _add_row(grid, _TITLES[name], stop_control)
+                stop_control.setSuffix(" tokens")
             grid.addWidget(self._dot(name), grid.rowCount() - 1, 0)
         area = scrolling(
-            column(grid, STRETCH, margins=(0, 0, 16, 8)), "Settings", goes_sideways=False
+            column(grid, STRETCH, margins=(0, 0, 16 - BAR_PX, 8)),
+            "Settings",
+            goes_sideways=False,
+            keeps_width=True,
         )
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         column(
@@ -226,6 +230,7 @@ class SettingsPage(QWidget):
 
     def _add_number(self, grid: QGridLayout, name: str) -> None:
         title, control = _TITLES[name], self.fields[name]
+        control.setSuffix("")  # no room beside the slider
         if name not in _NOT_SLID:
             slider = self.sliders[name] = Slider(f"{title}, slider")
             slider.moved.connect(lambda share: self._slide(name, share))
@@ -319,7 +324,7 @@ def _stop_field(option: StopOption) -> QCheckBox | NumberField:
         box = QCheckBox(option.title)
         box.setToolTip(f"{option.help[0].upper()}{option.help[1:]}")
         return box
-    return tokens_field(f"{option.title}, in tokens", "0", step=1)
+    return tokens_field(f"{option.title}: {option.help}", "0 tokens", step=1)
 
 
 def _add_row(
@@ -328,8 +333,9 @@ def _add_row(
     """Add a title, a slider and a number; the numbers are in one column."""
     line, named = grid.rowCount(), label(title)
     named.setContentsMargins(0, 0, 8, 0)
+    for part in (named, control):
+        part.setToolTip(control.accessibleName())
     control.setFixedSize(_NUMBER_PX, _ROW_PX)
-    control.setSuffix("")  # no room beside the slider
     grid.addWidget(named, line, 1)
     if slider is None:
         grid.addWidget(control, line, 2, Qt.AlignmentFlag.AlignRight)

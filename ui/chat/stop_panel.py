@@ -15,7 +15,7 @@ from ui.chat.verdict_view import VerdictView
 from ui.kit.commands import Command, Entry, fill_menu
 from ui.kit.following import Following
 from ui.kit.labels import label, show_text
-from ui.kit.layouts import STRETCH, column, scrolling
+from ui.kit.layouts import BAR_PX, STRETCH, column, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.records.runs import Run
 from ui.stops.stop_list_editor import EndTokens, StopListEditor
@@ -90,9 +90,9 @@ class StopPanel(QFrame):
             self.verdict.details,
             STRETCH,
             spacing=16,
-            margins=(16, 16, 16, 16),
+            margins=(16, 16, 16 - BAR_PX, 16),
         )
-        self._area = scrolling(inner, "Stop panel", self, goes_sideways=False)
+        self._area = scrolling(inner, "Stop panel", self, goes_sideways=False, keeps_width=True)
         column(self._area, on=self)
 
     def _show(self, opened: ConversationController) -> None:

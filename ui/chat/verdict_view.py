@@ -14,7 +14,7 @@ from engine.wording import counted, quoted, visible
 from ui.chat.messages.stop_selection import StopSelection, source_between
 from ui.kit.buttons import IconBadge, fold_button, push_button
 from ui.kit.flow_text import FlowText
-from ui.kit.html import colored, element, joined
+from ui.kit.html import colored, element, paragraph
 from ui.kit.labels import FactTable, clear_layout, label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_from
@@ -113,7 +113,9 @@ class VerdictView(QFrame):
         self.detail = label("", "muted", is_wrapped=True)
         self._bar = thin_bar("Progress")
         self.tail = FlowText()
-        self.tail.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
+        shown = self.tail.document().defaultTextOption()
+        shown.setFlags(QTextOption.Flag.ShowTabsAndSpaces)
+        self.tail.document().setDefaultTextOption(shown)
         # A text with links loses its selection when the focus leaves it by keyboard.
         self.tail.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse
@@ -195,12 +197,14 @@ class VerdictView(QFrame):
             return
         colors = current_theme().colors
         dots = "…" if len(source) > _TAIL_CHARS else ""
-        html = [colored(f"{dots}{visible(tail)}", colors.text)]
+        # At a space, which Qt shows, a line may wrap.
+        html = [colored(f"{dots}{visible(tail)}".replace("·", " "), colors.text)]
         if cut:
             more = "…" if len(stop.dropped) > _CUT_CHARS else ""
-            html.append(colored(element("s", visible(cut) + more), colors.fault, colors.fault_soft))
+            struck = element("s", visible(cut).replace("·", " ") + more)
+            html.append(colored(struck, colors.fault, colors.fault_soft))
         self._tail_source, self._tail_begin = tail + cut, len(dots)
-        self.tail.setHtml(joined(*html))
+        self.tail.setHtml(paragraph(*html, style="white-space: pre-wrap; margin: 0"))
         self._refresh_always()
         cut_text = f", then cut off: {stop.dropped}" if cut else ""
         self.tail.setAccessibleName(f"The answer ended with: {tail}{cut_text}")
@@ -253,7 +257,7 @@ class VerdictView(QFrame):
             facts.add("Continues", f"an earlier answer of {earlier}")
         if run.forked_from is not None:
             facts.add("Fork of", run.forked_from.sentence)
-        stops = "  ".join(visible(stop) for stop in run.stops)
+        stops = "\n".join(visible(stop) for stop in run.stops)
         facts.add("Stop list", stops or "none", is_code=bool(stops))
         for call in run.tool_calls:
             facts.add("Tool call", f"{call.name}({call.arguments})")
@@ -310,6 +314,7 @@ class VerdictView(QFrame):
         column(
             row(self.heading, STRETCH, self.copy_report),
             self._folded,
+            STRETCH,  # or the heading would move before the page is laid out again
             spacing=8,
             on=self.details,
         )

@@ -82,15 +82,18 @@ class ChipButton(QPushButton):
     def __init__(self, name: str, text: str, is_toggle: bool = False) -> None:
         super().__init__()
         self._text = ""
-        self.is_compact = False
+        self.is_compact = self._has_dot = False
         self.set_label(text, text)
         self.setProperty("kind", "chip")
         self.setCheckable(is_toggle)
         self.setIconSize(QSize(16, 16))
         self.setIcon(themed_icon(name, checked_color="match"))
 
-    def set_label(self, text: str, accessible_name: str) -> None:
-        self._text = f"\u2009{text}" if text else ""  # Qt leaves too little between icon and text
+    def set_label(self, text: str, accessible_name: str, *, has_dot: bool = False) -> None:
+        self._has_dot = has_dot
+        room = "\u2003" if has_dot else ""
+        # Qt leaves too little between icon and text.
+        self._text = f"\u2009{text}{room}" if text else ""
         self.setText("" if self.is_compact else self._text)
         self.setAccessibleName(accessible_name)
 
@@ -99,6 +102,15 @@ class ChipButton(QPushButton):
         if is_compact != self.is_compact:
             self.is_compact = is_compact
             self.setText("" if is_compact else self._text)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the dot of settings that differ after the words."""
+        super().paintEvent(event)
+        if self._has_dot and not self.is_compact:
+            painter = QPainter(self)
+            icon = icons.pixmap("mark", current_theme().colors.accent, 16, self.devicePixelRatioF())
+            painter.drawPixmap(self.width() - 24, (self.height() - 16) // 2, icon)
+            painter.end()
 
     @property
     def saved_px(self) -> int:

@@ -25,7 +25,7 @@ from ui.words import Tone
 
 _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
-_PIECES = re.compile(r"(?<=[-/_.:=&?])")
+_PIECES = re.compile(r"(?<=[-/_.:=&?·⏎])")
 
 _TOOLTIP_CHARACTERS = 60  # of a line that does not wrap in a tooltip
 

@@ -37,6 +37,7 @@ _Layout = TypeVar("_Layout", bound=QLayout)
 
 
 STRETCH = (None, 1)
+BAR_PX = 11  # of a vertical scroll bar
 Item = Inside | int | tuple[Inside | None, int] | tuple[Inside, int, Qt.AlignmentFlag]
 
 
@@ -100,8 +101,12 @@ def scrolling(
     parent: QWidget | None = None,
     *,
     goes_sideways: bool = True,
+    keeps_width: bool = False,
 ) -> QScrollArea:
-    """Return an area without a frame that scrolls a widget, or a new one with a layout."""
+    """Return an area without a frame that scrolls a widget, or a new one with a layout.
+
+    Where it keeps its width, the room of the vertical bar is free while there is none.
+    """
     if isinstance(inside, QLayout):
         holder = QWidget()
         holder.setLayout(inside)
@@ -113,6 +118,11 @@ def scrolling(
     area.setFrameShape(QFrame.Shape.NoFrame)
     if not goes_sideways:
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+    if keeps_width:
+        bar = area.verticalScrollBar()
+        area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        bar.rangeChanged.connect(lambda begin, end: bar.setEnabled(end > begin))
+        bar.setEnabled(False)
     area.setWidget(inside)
     return area
 

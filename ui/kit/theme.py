@@ -46,6 +46,7 @@ QMenu::indicator { width: 14px; height: 14px; left: 6px; }
 QScrollArea, QScrollArea > QWidget > QWidget#scrolled { background: transparent; border: none; }
 QScrollBar:vertical { background: transparent; width: 11px; margin: 2px; }
 QScrollBar::handle:vertical { background: $strong_line; border-radius: 3px; min-height: 36px; }
+QScrollBar::handle:vertical:disabled { background: transparent; }
 QScrollBar::handle:vertical:hover { background: $faint; }
 QScrollBar:horizontal { background: transparent; height: 11px; margin: 2px; }
 QScrollBar::handle:horizontal { background: $strong_line; border-radius: 3px; min-width: 36px; }

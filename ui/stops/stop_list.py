@@ -274,7 +274,8 @@ class StopListModel(QAbstractTableModel):
                     f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
                     f"{counted(use.answers, 'answer')}: {use.near:,}"
                 )
-                return "\n".join(filter(None, (chars, self._tokens.describe(text), hits)))
+                found = [remark.text for remark in self.remarks_on(row)]
+                return "\n".join(filter(None, (chars, self._tokens.describe(text), hits, *found)))
             case StopColumn.SCOPE if role == DISPLAY:
                 return "" if entry.scope is StopScope.TEXT else SCOPE_LABELS[entry.scope]
             case StopColumn.FIRED if role == DISPLAY and text == self.fired:
@@ -313,6 +314,9 @@ class StopListModel(QAbstractTableModel):
     def edits_with_escapes(self, row: int) -> bool:
         """Whether a row is edited with escapes: because of the mode, or because it needs them."""
         return self._with_escapes or needs_escapes(self._entries[row].stop.text)
+
+    def has_problem(self, row: int) -> bool:
+        return any(remark.is_problem for remark in self.remarks_on(row))
 
     def remarks_on(self, row: int) -> list[Remark]:
         return remarks(CheckedStop(self._entries, row, self._history, self._special_tokens))

@@ -96,7 +96,9 @@ class StopDelegate(QStyledItemDelegate):
             color = colors.text if is_on else colors.hint
             option.rect.setRight(option.rect.right() - self._note_px(index))
         elif kind is StopColumn.REMARK:
-            color, icon = colors.limit, "warning" if option.text else ""
+            model = index.model()
+            assert isinstance(model, StopListModel)
+            color, icon = colors.limit, "warning" if model.has_problem(index.row()) else ""
             option.text = ""
         for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
             option.palette.setColor(role, QColor(color))
@@ -299,18 +301,21 @@ class StopTable(QTableView):
             if self.rowHeight(number) != heights[-1]:
                 self.setRowHeight(number, heights[-1])
         assert model is None or isinstance(model, StopListModel)
-        has_remarks = model is not None and any(map(model.remarks_on, range(len(heights))))
-        self.setColumnHidden(StopColumn.REMARK, not has_remarks)
+        has_problems = model is not None and any(map(model.has_problem, range(len(heights))))
+        self.setColumnHidden(StopColumn.REMARK, not has_problems)
         self.setFixedHeight(sum(heights[:_MAX_ROWS]) + 2 * _PAD_PX)
 
     def remarks_of(self, row: int) -> str:
-        """Return the shown remarks: of the selected row and of the fired stop."""
+        """Return the shown remarks: of the selected row, and problems of the fired stop."""
         model = self.model()
         assert isinstance(model, StopListModel)
         has_fired = bool(model.fired) and model.entries()[row].stop.text == model.fired
-        if not has_fired and row != self.currentIndex().row():
-            return ""
-        return "\n".join(remark.text for remark in model.remarks_on(row))
+        is_selected = row == self.currentIndex().row()
+        return "\n".join(
+            remark.text
+            for remark in model.remarks_on(row)
+            if is_selected or (has_fired and remark.is_problem)
+        )
 
     def remark_area(self, row: int, top: int) -> QRect:
         """Return the place of the remarks of a row that begins at a height."""

@@ -148,11 +148,12 @@ def _shown(pieces: Pieces) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A possible problem with a sequence."""
+    """A remark on a sequence; one that is no problem has no icon."""
 
     text: str
     fix: str = ""
     fixed: str | None = None
+    is_problem: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,12 +200,12 @@ def _white_space(checked: CheckedStop) -> Remark | None:
     sequence = checked.text
     if not sequence.strip():
         ends = _ENDS_EARLY.get(sequence, "")
-        return Remark(f"White space only: {ends}some services refuse it.")
+        return Remark(f"White space only: {ends}some services refuse it.", is_problem=bool(ends))
     bare = sequence.strip(" ")
     if bare == sequence:
         return None
     text = "Begins or ends with a space, which must match exactly."
-    return Remark(text, "Remove Space", bare)
+    return Remark(text, "Remove Space", bare, is_problem=False)
 
 
 def _backslash(checked: CheckedStop) -> Remark | None:
@@ -227,7 +228,7 @@ def _backslash(checked: CheckedStop) -> Remark | None:
 def _special_token(checked: CheckedStop) -> Remark | None:
     if checked.text not in checked.special_tokens:
         return None
-    return Remark("Special token: matched by ID, not by text.")
+    return Remark("Special token: matched by ID, not by text.", is_problem=False)
 
 
 def _unicode_forms(checked: CheckedStop) -> Remark | None:
@@ -238,7 +239,8 @@ def _unicode_forms(checked: CheckedStop) -> Remark | None:
         return Remark(text, "Combine Characters", composed)
     if unicodedata.normalize("NFD", sequence) == sequence:
         return None
-    return Remark("Contains accents; text that writes them as separate characters does not match.")
+    text = "Contains accents; text that writes them as separate characters does not match."
+    return Remark(text, is_problem=False)
 
 
 def _in_prompt(checked: CheckedStop) -> Remark | None:
@@ -246,7 +248,8 @@ def _in_prompt(checked: CheckedStop) -> Remark | None:
         return None
     return Remark(
         "Occurs in your own text. Only the answer is searched, but an answer that repeats your "
-        "words stops there."
+        "words stops there.",
+        is_problem=False,
     )
 
 
@@ -255,9 +258,10 @@ def _would_have_fired(checked: CheckedStop) -> Remark | None:
     if not use.would_have_fired:
         return None
     if use.answers == 1:
-        return Remark("Would have ended the last answer.")
+        return Remark("Would have ended the last answer.", is_problem=False)
     return Remark(
-        f"Would have ended {use.would_have_fired:,} of the last {counted(use.answers, 'answer')}."
+        f"Would have ended {use.would_have_fired:,} of the last {counted(use.answers, 'answer')}.",
+        is_problem=False,
     )
 
 
@@ -266,7 +270,8 @@ def _beyond_four(checked: CheckedStop) -> Remark | None:
     if checked.row not in counting[4:]:
         return None
     number = counting.index(checked.row) + 1
-    return Remark(f"Number {number}: OpenAI’s service accepts at most four.")
+    text = f"Number {number}: OpenAI’s service accepts at most four."
+    return Remark(text, is_problem=False)
 
 
 REMARKS: tuple[Callable[[CheckedStop], Remark | None], ...] = (

@@ -76,5 +76,7 @@ async def test_row_without_remarks_leaves_no_empty_column(window: MainWindow) ->
     window.stop_panel.show()
     stops.replace_all([StopEntry.of("one")], "")
     assert table.isColumnHidden(StopColumn.REMARK)
-    stops.add_sequence(" two")
+    stops.add_sequence(" two")  # a remark, but no problem
+    assert table.isColumnHidden(StopColumn.REMARK)
+    stops.add_sequence("a\\nb")
     assert not table.isColumnHidden(StopColumn.REMARK)

@@ -164,15 +164,18 @@ def test_menu_of_a_row_has_all_that_it_can_do(theme: Theme, qapp: QApplication) 
 def test_row_that_ended_the_shown_answer_says_so_with_its_remark_below(
     theme: Theme, qapp: QApplication
 ) -> None:
-    model = of("END", "six ")
+    model = of("END", "six ", "a\\nb")
     table = StopTable()
     table.setModel(model)
     usual = table.rowHeight(0)
-    model.show_fired("six ")
-    table.fit_rows()
-    assert cell(model, 1, StopColumn.FIRED) == ENDED_ANSWER
-    assert "space" in table.remarks_of(1)
-    assert table.rowHeight(1) > usual == table.rowHeight(0)
+    for row, (fired, shown) in enumerate((("END", ""), ("six ", ""), ("a\\nb", "backslash"))):
+        model.show_fired(fired)
+        table.fit_rows()
+        assert cell(model, row, StopColumn.FIRED) == ENDED_ANSWER
+        assert shown in table.remarks_of(row)
+        assert (table.rowHeight(row) > usual) == bool(table.remarks_of(row)) == bool(shown)
+    tip = model.index(1, StopColumn.SEQUENCE).data(Qt.ItemDataRole.ToolTipRole)
+    assert "space" in tip
     table.close()
     table.deleteLater()
 

@@ -262,8 +262,8 @@ class Composer(QFrame):
         self._fit()
 
     def show_settings(self, text: str) -> None:
-        marked = "Settings ●" if text else ""
-        self.settings.set_label(marked, f"Conversation settings: {text or 'the defaults'}")
+        name = f"Conversation settings: {text or 'the defaults'}"
+        self.settings.set_label("Settings" if text else "", name, has_dot=bool(text))
         self.settings.setToolTip(with_keys(text or _SETTINGS_HINT, "Ctrl+Shift+S"))
 
     def _lay_out(self) -> None:

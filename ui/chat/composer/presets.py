@@ -56,7 +56,8 @@ class PresetButton(QPushButton):
         self._add_field()
         fill_menu(self.menu_of_presets, (), self._entries)
         self.menu_of_presets.aboutToShow.connect(self._begin)
-        self.setMenu(self.menu_of_presets)
+        # With setMenu, the menu of a button from right to left would end at its right edge.
+        self.clicked.connect(self._open)
 
     def _add_field(self) -> None:
         holder = QWidget()
@@ -77,6 +78,9 @@ class PresetButton(QPushButton):
             Command("Import…", self._import),
             Command("Export All…", self._export),
         ]
+
+    def _open(self) -> None:
+        self.menu_of_presets.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
     def _begin(self) -> None:
         self.name.clear()
