@@ -147,7 +147,7 @@ def test_a_tool_runs_once_the_person_allows_it_and_the_model_goes_on(
 ) -> None:
     child = chat()
     child.sendline("/tools")
-    child.expect("weather  Switched off")
+    child.expect("weather  Off in all chats")
     child.expect(READY)
     child.sendline("/tools wether")
     child.expect(r"Did you mean weather\?")

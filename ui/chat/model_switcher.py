@@ -12,7 +12,7 @@ from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
 from ui.kit.labels import ElidedButton, label
-from ui.kit.layouts import column, row
+from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import CONTENT, DISPLAY, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.kit.windows import Popover, move_within_screen
@@ -247,6 +247,7 @@ class ModelSwitcher(Popover):
     """Chooses the model of the open conversation."""
 
     more_requested = Signal()
+    search_requested = Signal(str)
     closed = Signal()
 
     def __init__(self, model: ModelSelection, library: ModelLibrary, parent: QWidget) -> None:
@@ -271,8 +272,13 @@ class ModelSwitcher(Popover):
         self.list.setFocusPolicy(Qt.FocusPolicy.TabFocus)  # a click leaves the focus in the field
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.empty = label("No Matching Models", "muted")
-        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty = QWidget()
+        nothing = label("No Matching Models", "muted")
+        self.find = push_button("Search Hugging Face", kind="link")
+        self.find.clicked.connect(self._find)
+        center = Qt.AlignmentFlag.AlignHCenter
+        lines = ((nothing, 0, center), (self.find, 0, center))
+        column(STRETCH, *lines, STRETCH, spacing=4, on=self.empty)
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)
         self.anyway = push_button("Load Anyway", "Load the model although it may not fit")
@@ -413,6 +419,11 @@ class ModelSwitcher(Popover):
     def _load(self, model: LibraryModel) -> None:
         self.close()
         self._model.choose(model.found.folder)
+
+    def _find(self) -> None:
+        text = self.field.text().strip()
+        self.close()
+        self.search_requested.emit(text)
 
     def _show_more(self) -> None:
         self.close()

@@ -35,7 +35,7 @@ from ui.kit.dates import format_day
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
 from ui.models.model_words import fit_text, readable_card, short_reason
-from ui.words import THIS_COMPUTER, Tone
+from ui.words import THIS_COMPUTER, Tone, display_name
 
 FITS: dict[Fit, tuple[str, str, Tone]] = {
     Fit.FITS: (f"Fits {THIS_COMPUTER}", "check", "done"),
@@ -353,8 +353,13 @@ class Finder(QObject):
         self._list(self._suggestions())
 
     def _suggestions(self) -> list[HubResult]:
-        chosen = suggestions(self.memory)
-        return [HubResult(one.model(), one.purpose, is_checked=True) for one in chosen]
+        words, chosen = self.query.casefold().split(), suggestions(self.memory)
+        named = [
+            one
+            for one in chosen
+            if all(word in f"{one.name} {display_name(one.name)}".casefold() for word in words)
+        ]
+        return [HubResult(one.model(), one.purpose, is_checked=True) for one in named or chosen]
 
     def _replace(self, model: HubModel) -> None:
         for results in (self._found, self.results):

@@ -68,6 +68,8 @@ class MemoryBar(QWidget):
             label("Memory", "muted", 0.95),
             (self.bar, 1),
             self.total,
+            8,
+            label("When Idle", "muted", 0.95),
             self.idle_unload,
             spacing=12,
             margins=(26, 8, 16, 8),

@@ -35,7 +35,7 @@ _GATED = (
     "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
     "(or set HF_TOKEN)."
 )
-_THEN = "It is verified after the download, and opens in a new chat."
+_THEN = "It is verified after the download, and then loaded."
 _FITS = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
 _ROLES = {"fault": "fault", "limit": "notice"}
 
@@ -210,14 +210,17 @@ class ModelDetails(QFrame):
 
     def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
         """Show the hub's facts about a model that is not on this computer."""
+        has_failed = download is not None and download.stage == "failed"
         model = None if result is None else result.model
-        self.gated.setVisible(model is not None and model.is_gated)
+        # A failed download says itself what is missing.
+        self.gated.setVisible(model is not None and model.is_gated and not has_failed)
         problem = "" if model is None else model.problem
         if model is not None and download is None and not problem:
             problem = self._library.downloads.disk_shortage(model.name, model.size_bytes)
         show_text(self.problem, problem if download is None else "")
         memory = self._finder.memory
-        show_text(self.fit, "" if result is None or problem else fit_sentence(result, memory))
+        is_known = result is not None and not problem and not has_failed
+        show_text(self.fit, fit_sentence(result, memory) if result and is_known else "")
         fit = None if model is None else model.fit(memory)
         restyle(self.fit, "role", "muted" if fit is None else _FITS.get(fit, "muted"))
         is_coming = not problem if download is None else download.stage == "running"

@@ -154,7 +154,9 @@ def _local_state(model: LibraryModel, library: ModelLibrary) -> EntryState:
             text = "Its folder can’t be found. It stays available until it is unloaded."
             return EntryState("loaded", text, "limit")
         memory = next((m for m in models.in_memory if m.folder == folder), None)
-        return EntryState("loaded", "" if memory is None else memory_text(memory), "done")
+        text = "" if memory is None else memory_text(memory)
+        bits = f"{found.bits}-bit" if found.bits else ""
+        return EntryState("loaded", " · ".join(filter(None, (bits, text))), "done")
     if found.is_partial and "/" in found.name:
         text = f"Incomplete. {found.arrived}." if found.arrived else "Incomplete."
         return EntryState("resume", text, "limit", reason=found.trouble)

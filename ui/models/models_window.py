@@ -72,6 +72,7 @@ class ModelsWindow(OwnWindow):
     """Everything about models."""
 
     chat_requested = Signal()
+    model_ready = Signal()  # a downloaded one, which is loaded now
     template_requested = Signal(object)  # LibraryModel
 
     def __init__(self, library: ModelLibrary, parent: QWidget | None = None) -> None:
@@ -80,7 +81,6 @@ class ModelsWindow(OwnWindow):
         self.finder = Finder(library, self)
         self.upkeep = Upkeep(library, self)
         self._loading_after = LoadingAfter(library, self)
-        self._has_searched_since = False
         self.field = ListSearchField("Search for models", "Clear Search")
         self.field.setMaxLength(200)
         self.field.setPlaceholderText("Search your models and Hugging Face, or paste owner/name")
@@ -140,7 +140,10 @@ class ModelsWindow(OwnWindow):
             self._splitter.setOrientation(target)
             self._splitter.setSizes([1150, 850])
 
-    def show_finding(self) -> None:
+    def show_finding(self, text: str = "") -> None:
+        """Let the user type a search, or begin one."""
+        if text:
+            self.field.setText(text)
         self.field.setFocus(Qt.FocusReason.ShortcutFocusReason)
         self.field.selectAll()
 
@@ -184,14 +187,19 @@ class ModelsWindow(OwnWindow):
             column(
                 row((self.field, 1), self.check, self.add, spacing=8),
                 self._narrowing,
-                self.outcome,
-                self._problem_bar,
-                self.question,
                 spacing=8,
                 margins=(16, 16, 16, 4),
             ),
             (self._splitter, 1),
             (self.empty, 1),
+            # Below the list, whose rows stay where they are.
+            column(
+                self.outcome,
+                self._problem_bar,
+                self.question,
+                spacing=8,
+                margins=(16, 0, 16, 8),
+            ),
             rule,
             self.memory,
             spacing=0,
@@ -205,7 +213,6 @@ class ModelsWindow(OwnWindow):
         library, finder, upkeep = self._library, self.finder, self.upkeep
         self.field.textChanged.connect(lambda: self._typing.start())
         self.field.textChanged.connect(self.entries.look_for)
-        self.field.textEdited.connect(self._note_search)
         self.field.chosen.connect(self._search_now)
         self.field.step_requested.connect(lambda _: self._enter_list())
         self.field.left.connect(self._on_escape)
@@ -439,31 +446,24 @@ class ModelsWindow(OwnWindow):
         result, memory = entry.hub, self.finder.memory
         if result is not None and result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
-                f"{entry.title} may not fit. Get it anyway?",
+                f"{entry.title} is too large for the memory of {THIS_COMPUTER}. Get it anyway?",
                 Command("Get Anyway", partial(self.start, entry.name)),
+                focus=-1,
             )
         else:
             self.start(entry.name)
 
     def start(self, repository: str) -> None:
         """Download a model, and load it unless another is chosen meanwhile."""
-        self._has_searched_since = False
         self._loading_after.want(repository)
         if problem := self._library.downloads.start(repository):
             self.question.ask(as_sentence(problem), close="OK")
 
-    def _note_search(self) -> None:
-        self._has_searched_since = True
-
     def _greet(self, name: str) -> None:
-        """Show an empty chat; ask first if the user is looking for another model meanwhile."""
-        if not self.isVisible():
-            return  # the main window shows the model's name; the user who works there is left alone
-        if self._has_searched_since:
-            start = Command("Start Chat", self.chat_requested.emit)
-            self.question.show_message(f"{display_name(name)} is ready.", start)
-        else:
-            self.chat_requested.emit()
+        """Offer a chat; the user who works in another window, or in this one, is left alone."""
+        self.model_ready.emit()
+        start = Command("Start Chat", self.chat_requested.emit)
+        self.question.show_message(f"{display_name(name)} is ready.", start)
 
     def _show_not_loaded(self, name: str, reason: str) -> None:
         text = f"{display_name(name)} was downloaded but couldn’t be loaded. {reason}"
@@ -499,8 +499,10 @@ class ModelsWindow(OwnWindow):
     def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
-                f"{display_name(model.found.name)} may not fit. Load it anyway?",
+                f"{display_name(model.found.name)} is too large for the free memory of "
+                f"{THIS_COMPUTER}. Load it anyway?",
                 Command("Load Anyway", lambda: self._change(model)),
+                focus=-1,
             )
         else:
             self._change(model)

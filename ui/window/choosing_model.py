@@ -27,20 +27,22 @@ class ChoosingModel(QObject):
         chat.choose_model.clicked.connect(self.pop_up)
         chat.header.badge.menu_requested.connect(self._show_menu)
         chat.welcome.find_requested.connect(others.find_models)
-        chat.welcome.first.ready.connect(self._use_first)
+        chat.welcome.first.ready.connect(self._use_downloaded)
+        others.model_ready.connect(self._use_downloaded)
 
     @cached_property
     def switcher(self) -> ModelSwitcher:
         switcher = ModelSwitcher(self._workspace.model_selection, self._library, self._parent)
         switcher.more_requested.connect(self._others.show_models)
+        switcher.search_requested.connect(self._others.find_models)
         switcher.closed.connect(self._chat.focus_composer)
         return switcher
 
     def pop_up(self) -> None:
         self.switcher.pop_up(self._chat.header.badge)
 
-    def _use_first(self) -> None:
-        """Let the recommended model, which is loaded now, answer the empty chat that is open."""
+    def _use_downloaded(self) -> None:
+        """Let the model that is loaded now answer the empty chat that is open."""
         workspace = self._workspace
         info = workspace.models.status().info
         if info is not None and not workspace.current.conversation.has_messages:

@@ -63,7 +63,7 @@ class EditActions(QObject):
     @property
     def undo_title(self) -> str:
         if self._undoes_list:
-            return "&Undo Sidebar Change"
+            return f"&Undo {self._list.undo_verb}"
         if self._undoes_text:
             return "&Undo Typing"
         return f"&Undo {self._group.undoText().replace('&', '&&')}".rstrip()

@@ -216,6 +216,7 @@ class OtherWindows(QObject):
     """Shows the windows and dialogs of the program that are not the main window."""
 
     chat_requested = Signal()
+    model_ready = Signal()
     writing_requested = Signal()
 
     def __init__(
@@ -284,6 +285,7 @@ class OtherWindows(QObject):
 
         window = ModelsWindow(self._models, self._main)
         window.chat_requested.connect(self.chat_requested)
+        window.model_ready.connect(self.model_ready)
         window.template_requested.connect(lambda model: self.template.show_model(model.found))
         return window
 
@@ -364,9 +366,9 @@ class OtherWindows(QObject):
         self.show_models()
         self.models.show_model(name)
 
-    def find_models(self) -> None:
+    def find_models(self, text: str = "") -> None:
         self.show_models()
-        self.models.show_finding()
+        self.models.show_finding(text)
 
     def show_server(self) -> None:
         bring_forward(self.server)

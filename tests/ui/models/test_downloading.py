@@ -75,7 +75,7 @@ async def test_one_click_downloads_a_model_loads_it_and_opens_an_empty_chat(
     assert details.entry.name == REPOSITORY
 
 
-async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
+async def test_downloaded_model_is_offered_for_a_new_chat(
     opened: OpenedModels, demo_model_path: Path
 ) -> None:
     opened.state.load(demo_model_path)
@@ -86,6 +86,9 @@ async def test_a_downloaded_model_opens_a_new_chat_beside_one_with_messages(
     before = workspace.current.conversation
     await begin(opened)
     await opened.loaded(REPOSITORY)
+    await eventually(lambda: opened.models.question.isVisible())
+    assert workspace.current.conversation is before, "the window in use stays in front"
+    opened.answer("Start Chat")
     await eventually(lambda: workspace.current.conversation is not before)
     assert workspace.current.conversation.messages == []
     assert workspace.model_selection.state.name == REPOSITORY
@@ -116,7 +119,10 @@ async def test_too_large_model_is_downloaded_after_confirmation(
     await eventually(lambda: finder.results[0].model.need is not None)
     opened.click(REPOSITORY)
     question = opened.models.question
-    assert question.caption.text() == "Demo model may not fit. Get it anyway?"
+    assert (
+        question.caption.text()
+        == "Demo model is too large for the memory of this computer. Get it anyway?"
+    )
     assert opened.window.model_library.downloads.items == []
     opened.answer("Get Anyway")
     await eventually(lambda: "couldn’t be loaded" in question.caption.text())

@@ -104,7 +104,7 @@ class ConversationList(QObject):
         self._store = store
         self.order: ListOrder = "recent"
         self._items = sorted(store.conversations(), key=self._key)
-        self._undos: list[Callable[[], None]] = []
+        self._undos: list[tuple[str, Callable[[], None]]] = []  # each with its name
         self.folders = FolderList(store, self)
         # The settings of a new conversation: those of its model, or else the usual ones.
         self.new_settings = self.usual_settings = ConversationSettings()
@@ -170,7 +170,7 @@ class ConversationList(QObject):
         before = [(conversation, conversation.placement) for conversation, _ in changes]
         if before != changes:
             self._set_placements(changes)
-            self._undos.append(lambda: self._set_placements(before))
+            self._undos.append((action, lambda: self._set_placements(before)))
             self.undoable.emit(action)
 
     def _set_placements(self, positions: Iterable[tuple[Conversation, Placement]]) -> None:
@@ -194,10 +194,11 @@ class ConversationList(QObject):
                 for conversation in inside
             )
 
-        self._undos.append(undo)
+        action = f"Deleted folder “{folder.name}”"
+        self._undos.append((action, undo))
         is_found_now = inside and not folder.has_memory
         found = "; the memory can search its conversations" if is_found_now else ""
-        self.undoable.emit(f"Deleted folder “{folder.name}”{found}")
+        self.undoable.emit(f"{action}{found}")
 
     def insert(self, conversation: Conversation) -> None:
         """Add a new conversation to the list, and save its messages."""
@@ -241,16 +242,22 @@ class ConversationList(QObject):
             self._restore(removed)
 
         if removed:
-            self._undos.append(undo)
-            self.undoable.emit(f"Deleted {named(removed)}")
+            action = f"Deleted {named(removed)}"
+            self._undos.append((action, undo))
+            self.undoable.emit(action)
 
     @property
     def can_undo(self) -> bool:
         return bool(self._undos)
 
+    @property
+    def undo_verb(self) -> str:
+        """The command that can be undone: Move, Archive, Unarchive or Delete."""
+        return self._undos[-1][0].partition(" ")[0].removesuffix("d") if self._undos else ""
+
     def undo_last(self) -> None:
         if self._undos:
-            self._undos.pop()()
+            self._undos.pop()[1]()
             self.undone.emit()
 
     def _restore(self, conversations: Sequence[Conversation]) -> None:

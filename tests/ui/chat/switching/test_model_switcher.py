@@ -30,6 +30,17 @@ async def test_typing_finds_a_model_and_return_loads_it(several: SeveralModels) 
     assert several.header.name.text() == "beta"
 
 
+async def test_switcher_without_match_searches_the_hub(several: SeveralModels) -> None:
+    switcher = several.window.choosing_model.switcher
+    switcher.pop_up(several.window)
+    switcher.field.setText("gemma none")
+    assert switcher.find.isVisible()
+    switcher.find.click()
+    assert switcher.isHidden()
+    assert several.window.others.models.field.text() == "gemma none"
+    several.window.others.models.close()
+
+
 async def test_arrows_walk_and_escape_changes_nothing(several: SeveralModels) -> None:
     switcher = several.open()
     assert switcher.list.currentIndex().row() == 0

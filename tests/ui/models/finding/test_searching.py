@@ -187,6 +187,9 @@ async def test_a_model_is_found_downloaded_and_left_with_keys_alone(
     QTest.keyClick(models.list, Qt.Key.Key_Return)
     await opened.loaded("makers/demo-model")
     models.show_finding()
+    assert "is ready" in models.question.caption.text()
+    QTest.keyClick(models.field, Qt.Key.Key_Escape)
+    assert models.question.isHidden()
     QTest.keyClick(models.field, Qt.Key.Key_Escape)
     assert models.field.text() == ""
     QTest.keyClick(models.field, Qt.Key.Key_Escape)

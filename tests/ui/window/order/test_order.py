@@ -208,6 +208,9 @@ async def test_the_menu_moves_and_archives_what_is_chosen(window: MainWindow) ->
     do("Move to Folder", "Fruit")
     assert listed(window) == ["[Fruit]", "Bananas", "Cherries", "Apples", "Dates"]
     do("Archive 2")
+    edit = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Edit")
+    edit.aboutToShow.emit()
+    assert edit.actions()[0].text() == "&Undo Archive"
     assert listed(window) == ["[Fruit]", "Apples", "Dates"]
     sidebar.rows.show_archive(True)
     assert sidebar.archive.isVisible()
