@@ -274,10 +274,10 @@ class ModelSwitcher(Popover):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.empty = QWidget()
         nothing = label("No Matching Models", "muted")
-        self.find = push_button("Search Hugging Face", kind="link")
-        self.find.clicked.connect(self._find)
+        self.hub_search = push_button("Search Hugging Face", kind="link")
+        self.hub_search.clicked.connect(self._find)
         center = Qt.AlignmentFlag.AlignHCenter
-        lines = ((nothing, 0, center), (self.find, 0, center))
+        lines = ((nothing, 0, center), (self.hub_search, 0, center))
         column(STRETCH, *lines, STRETCH, spacing=4, on=self.empty)
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)

@@ -34,8 +34,8 @@ async def test_switcher_without_match_searches_the_hub(several: SeveralModels) -
     switcher = several.window.choosing_model.switcher
     switcher.pop_up(several.window)
     switcher.field.setText("gemma none")
-    assert switcher.find.isVisible()
-    switcher.find.click()
+    assert switcher.hub_search.isVisible()
+    switcher.hub_search.click()
     assert switcher.isHidden()
     assert several.window.others.models.field.text() == "gemma none"
     several.window.others.models.close()
