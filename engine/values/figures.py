@@ -227,12 +227,15 @@ def _is_read(finished: Finished) -> bool:
 
 def _read(finished: Finished) -> str:
     timing, usage = finished.timing, finished.usage
-    read = usage.prompt_tokens - usage.cached_tokens
-    cached = f", {usage.cached_tokens:,} more were cached" if usage.cached_tokens else ""
+    read, tokens = usage.prompt_tokens - usage.cached_tokens, "prompt token"
+    text, cached = counted(read, tokens), ""
+    if usage.cached_tokens:
+        text = f"{read:,} of {counted(usage.prompt_tokens, tokens)}"
+        cached = f"; {usage.cached_tokens:,} were cached"
     if not _is_read(finished):
-        return f"{counted(read, 'prompt token')}, not read to the end{cached}"
+        return f"{text}, not read to the end{cached}"
     speed = f", {figure(read / timing.prefill_s)} tokens/s" if timing.prefill_s > 0 else ""
-    return f"{counted(read, 'prompt token')}{speed}{cached}"
+    return f"{text}{speed}{cached}"
 
 
 def _written(finished: Finished) -> str:

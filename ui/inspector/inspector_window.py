@@ -177,8 +177,8 @@ class VerdictHead(QWidget):
         self.without = QPushButton("Regenerate Without This Stop")
         self.past = QPushButton(CONTINUE_PAST)
         self.stop = QPushButton("Stop Generating")
-        self.stop.clicked.connect(forks.cancel)
-        self._actions = (self.stop, self.keep_on, self.raise_limit, self.past, self.without)
+        self.stop.clicked.connect(self._stop)
+        self._actions = (self.keep_on, self.raise_limit, self.past, self.without)
         self.keep_on.clicked.connect(self._continue)
         self.raise_limit.clicked.connect(self._raise_limit)
         self.without.clicked.connect(self._answer_without)
@@ -197,6 +197,7 @@ class VerdictHead(QWidget):
         shown = self._inspector.shown
         for action in self._actions:
             action.hide()
+        self.stop.setVisible(self._can_stop(shown))  # unchanged while tokens come: it is pressed
         self.figures.setText("")
         models = self._inspector.workspace.models
         icon, tone, sentence, detail = verdict_text(None if shown is None else shown.run, models)
@@ -208,8 +209,6 @@ class VerdictHead(QWidget):
         elif shown is not None and shown.run.verdict is not None:
             is_known = shown.run.state != "unrecorded"
             self.keep_on.setVisible(is_known and self._can_continue(shown))
-        elif shown is not None and shown.source == "fork":
-            self.stop.setVisible(self._forks.is_running)
         elif shown is not None and (held := shown.run.live.held):
             parts = [f"Holding {quoted(held, 40)} back: it could still become a stop."]
         self._show_text(icon, tone, sentence, parts)
@@ -228,6 +227,13 @@ class VerdictHead(QWidget):
         self.past.setVisible(can_continue and (is_rule or shown.run.is_repetitive))
         self.without.setVisible(is_rule)
 
+    def _can_stop(self, shown: ShownRun | None) -> bool:
+        if shown is None or shown.run.is_over:
+            return False
+        if shown.source == "fork":
+            return self._forks.is_running
+        return shown.source == "chat" and self._inspector.workspace.current.is_running
+
     def _can_continue(self, shown: ShownRun) -> bool:
         return shown.run.can_be_continued and self._inspector.message() is not None
 
@@ -235,6 +241,13 @@ class VerdictHead(QWidget):
         message = self._inspector.message()
         if message is not None:
             self._inspector.workspace.ask(lambda current: current.continue_answer(message))
+
+    def _stop(self) -> None:
+        shown = self._inspector.shown
+        if shown is not None and shown.source == "fork":
+            self._forks.cancel()
+        else:
+            self._inspector.workspace.current.cancel()
 
     def _raise_limit(self) -> None:
         workspace = self._inspector.workspace
@@ -261,11 +274,13 @@ class VerdictHead(QWidget):
 
     def _lay_out(self) -> None:
         actions = FlowLayout()
-        for action in self._actions:
+        for action in (self.stop, *self._actions):
             actions.addWidget(action)
         top = Qt.AlignmentFlag.AlignTop
         head = row((self.sentence, 1), (self._bar, 0, top), spacing=12)
-        texts = column(head, self.source, self.steps, self.figures, 4, actions, spacing=4)
+        # Beside two lines of text, so that the tape keeps its place when buttons come and go.
+        facts = row((column(self.steps, self.figures, spacing=4), 1), actions, spacing=12)
+        texts = column(head, self.source, facts, spacing=4)
         row((self._badge, 0, top), (texts, 1), spacing=12, on=self)
 
 
@@ -383,10 +398,8 @@ class InspectorWindow(OwnWindow):
         # With large text on a small screen, not all of it fits without scrolling.
         area = self._area = scrolling(inside, "", self, goes_sideways=False)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column(area, on=self)
-        column(
-            (splitter, 1), (self.empty, 1), self.bar.undo_bar, margins=(20, 16, 20, 16), on=inside
-        )
+        column((area, 1), self.bar.undo_bar, on=self)
+        column((splitter, 1), (self.empty, 1), margins=(20, 16, 20, 16), on=inside)
         for tab in self._tabs:
             self.tabs.addTab(tab, tab.title)
         upper, texts = self._upper, column(self.token, self.legend, spacing=4)

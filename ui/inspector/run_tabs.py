@@ -35,7 +35,8 @@ from ui.records.runs import Run
 from ui.words import display_name, draft_summary
 
 _UNKNOWN = "The times of this answer are not known."
-_AROUND_CHARS = 160
+_COMMON_CHARS, _DIFFERENT_CHARS = 160, 4_000  # before and after the first difference
+_NAMED_CHARS = 24
 _BAR_PX, _PHASE_GAP_PX = 10, 8
 
 
@@ -192,18 +193,28 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
         at = "" if index is None else f", at token {index + 1:,}"
         sentence = (
             f"They differ after {counted(position, 'character')}{at}: "
-            f"{quoted(a[position : position + 12])} in the first, "
-            f"{quoted(b[position : position + 12])} in the second."
+            f"{_beginning(a[position:])} in the first, {_beginning(b[position:])} in the second."
         )
-    begin = max(0, position - _AROUND_CHARS)
+    begin = max(0, position - _COMMON_CHARS)
     return Comparison(
         sentence,
-        a[begin:position],
-        a[position : position + _AROUND_CHARS],
-        b[position : position + _AROUND_CHARS],
+        f"{'…' if begin else ''}{a[begin:position]}",
+        _shortened(a[position:]),
+        _shortened(b[position:]),
         _differing(left, right),
         index,
     )
+
+
+def _beginning(text: str) -> str:
+    """Return the first whole words of a text, in quotes."""
+    if len(text) <= _NAMED_CHARS:
+        return quoted(text)
+    return quoted(f"{text[:_NAMED_CHARS].rpartition(' ')[0] or text[:_NAMED_CHARS]}…")
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _DIFFERENT_CHARS else f"{text[:_DIFFERENT_CHARS]}…"
 
 
 def _differing(left: ShownRun, right: ShownRun) -> tuple[tuple[str, str, str], ...]:
@@ -308,7 +319,10 @@ class CompareTab(InspectorTab):
         self.choice.blockSignals(True)
         self.choice.clear()
         self.choice.addItems([_named(other) for other in self._others])
-        kept = next((n for n, o in enumerate(self._others) if before and o.run is before.run), 0)
+        kept = next((n for n, o in enumerate(self._others) if before and o.run is before.run), -1)
+        if kept < 0:  # another answer to the same question, if there is one
+            same = (n for n, o in enumerate(self._others) if shown and o.question == shown.question)
+            kept = next(same, 0)
         self.choice.setCurrentIndex(kept if self._others else -1)
         self.choice.blockSignals(False)
         self._head.setVisible(bool(self._others))

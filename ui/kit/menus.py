@@ -43,5 +43,6 @@ def show_copied(button: QAbstractButton) -> None:
         if isinstance(button, QToolButton):  # shows its icon alone, in the width of its words
             button.setIcon(icon)
 
+    button.setMinimumWidth(button.width())  # its neighbors keep their places
     show(_COPIED, themed_icon("tick"))
     QTimer.singleShot(COPIED_MS, button, lambda: show(caption, icon))

@@ -9,3 +9,10 @@ def test_two_runs_are_compared_from_their_first_difference(record: Record) -> No
     assert (found.common, found.left, found.right) == ("abc", "d", "e")
     assert found.token_index == 3
     assert ("Stop list", "“x”", "“y”") in found.rows
+
+
+def test_compared_texts_are_whole_and_named_by_whole_words(record: Record) -> None:
+    left, right = ["one ", "two three four five six " * 20], ["one ", "other"]
+    found = compare(record(left, "zz"), record(right, "zz"))
+    assert found.left.endswith("five six ")
+    assert "“two·three·four·five·six…” in the first" in found.sentence

@@ -160,6 +160,7 @@ async def test_compare_waits_for_the_end_of_an_answer(
     window.workspace.send("Count from 1 to 40, one number per line")
     await eventually(lambda: inspector.compare.empty.title.text() == "Still Answering")
     assert not inspector.compare.page.isVisible()
+    assert inspector.head.stop.isVisible()
     await eventually(lambda: inspector.compare.page.isVisible())
 
 
