@@ -76,10 +76,11 @@ def as_sentence(text: str) -> str:
 
 
 def format_size(count: float) -> str:
-    """Return a number of bytes in powers of ten, as disks are sold: ``1.4 GB``, ``12.0 kB``."""
+    """Return a number of bytes in powers of ten, as disks are sold: ``1.4 GB``, ``340 MB``."""
     for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
-            return f"{count / factor:,.1f} {unit}"
+            size = count / factor
+            return f"{size:,.0f} {unit}" if size >= 100 else f"{size:,.1f} {unit}"
     return counted(round(count), "byte")
 
 

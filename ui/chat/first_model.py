@@ -23,7 +23,7 @@ from ui.words import THIS_COMPUTER, display_name
 def _figures(suggestion: SuggestedModel) -> tuple[str, str]:
     """Return its size, and how long it takes to download."""
     size = suggestion.size_mb * 1_000_000
-    return format_size(size), f"about {duration(size / (50_000_000 / 8))} at 50 Mbit/s"
+    return format_size(size), f"about {duration(size / (50_000_000 / 8))}"
 
 
 class FirstModel(QFrame):
@@ -47,9 +47,10 @@ class FirstModel(QFrame):
         self.download = push_button("Download", kind="primary")
         self.download.clicked.connect(self._act)
         self.others = push_button("Smaller or Larger…", "Choose a smaller or larger model", "link")
-        menu = QMenu(self.others)
-        self.others.setMenu(menu)
+        menu = self.menu = QMenu(self.others)
         fill_menu(menu, (), self._alternatives)
+        # A button with a menu of its own would have no room between its words and its edge.
+        self.others.clicked.connect(self._open_menu)
         texts = column(self.name, self.description, self.figures, self.problem, self.bar, spacing=4)
         buttons = row(self.others, self.download, spacing=8)
         self._line = row((texts, 1), buttons, spacing=16, margins=(16, 12, 16, 12), on=self)
@@ -100,7 +101,8 @@ class FirstModel(QFrame):
         self.description.setText(suggestion.summary)
         size, took = _figures(suggestion)
         arrived = begun.get(suggestion.name, "")
-        text = f"{size} · {arrived or f'runs well on {THIS_COMPUTER}'} · {took}"
+        fits = arrived or f"runs well on {THIS_COMPUTER}"
+        text = f"{size} · {fits} · {took} at 50 Mbit/s"
         verb = "Resume" if arrived else "Download"
         download = library.downloads.unfinished(suggestion.name)
         if download is not None:
@@ -126,13 +128,16 @@ class FirstModel(QFrame):
     def _alternatives(self) -> list[Entry]:
         others: list[Entry] = [
             Command(
-                f"{display_name(model.name)} · {' · '.join(_figures(model))}",
+                " · ".join((display_name(model.name), model.purpose, *_figures(model))),
                 partial(self._suggest, model),
                 checked=model is self._suggestion,
             )
             for model in sorted(self._offered, key=lambda model: model.size_mb)
         ]
         return [*others, None, Command("All Models…", self.find_requested.emit)]
+
+    def _open_menu(self) -> None:
+        self.menu.popup(self.others.mapToGlobal(self.others.rect().bottomLeft()))
 
     def _suggest(self, model: SuggestedModel) -> None:
         self._suggestion = model

@@ -40,7 +40,7 @@ DEMO_SUGGESTIONS = (
     ),
 )
 SUGGESTIONS = (
-    Suggestion("pencil", "Write an Email", "Write a friendly email to move our meeting"),
+    Suggestion("pencil", "Write an Email", "Write an email to move a meeting"),
     Suggestion("thinking", "Explain Something", "Explain how a heat pump works"),
     Suggestion("calendar", "Plan a Weekend", "Plan a food weekend in Lisbon"),
     Suggestion(

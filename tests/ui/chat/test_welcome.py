@@ -61,10 +61,12 @@ async def test_first_start_shows_prompts_above_the_model_card(window: MainWindow
     assert max(widths) - min(widths) <= 1
     await eventually(lambda: "can count, spell" in welcome._state.text())
     assert [one.suggestion for one in welcome.buttons] == list(DEMO_SUGGESTIONS)
-    menu = first.others.menu()
+    menu = first.menu
     menu.aboutToShow.emit()
     *others, all_models = [action for action in menu.actions() if action.text()]
     assert len(others) == len(offered)
+    purposes = {each.purpose for each in offered}
+    assert {action.text().split(" · ")[1] for action in others} == purposes
     assert all_models.text() == "All Models…"
     others[0].trigger()
     assert first.name.text() == display_name(min(offered, key=lambda model: model.size_mb).name)
