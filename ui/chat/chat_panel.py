@@ -77,10 +77,14 @@ class ChatHeader(QFrame):
         self.setFixedHeight(HEAD_PX)
         self.title = ElidedLabel("", "title", 1.08)
         self.sidebar = IconButton("sidebar", "Show or hide the conversations", keys="Ctrl+B")
+        self.new = IconButton("plus", "New Chat", keys="Ctrl+N")  # while the sidebar is hidden
+        self.new.hide()
+        self.title.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
         self.badge = ModelBadge(model)
         self.pane = IconButton("panel", "Show or hide the right pane", keys="Ctrl+I")
         row(
             self.sidebar,
+            self.new,
             (self.title, 1),
             self.badge,
             self.pane,

@@ -256,6 +256,8 @@ class ConversationView(QListView):
             self._rows.toggle(row)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        if self.state() == QAbstractItemView.State.EditingState:
+            return  # the Return that ends a name is not for the current folder
         folder = self.current_folder()
         closes = event.key() == _KEYS.Key_Left
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == _KEYS.Key_Backspace:

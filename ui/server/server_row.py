@@ -4,7 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QFrame, QSizePolicy
 
-from ui.kit.buttons import ToggleSwitch, with_keys
+from ui.kit.buttons import IconButton, ToggleSwitch, with_keys
 from ui.kit.commands import Command, context_menu
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedButton
@@ -21,6 +21,7 @@ class ServerRow(QFrame):
     """Shows the state of the server, who uses it and where it is, beside its switch."""
 
     requested = Signal()
+    settings_requested = Signal()
 
     def __init__(self, server: LocalServerState) -> None:
         super().__init__()
@@ -32,7 +33,10 @@ class ServerRow(QFrame):
         self.state.clicked.connect(self.requested)
         self.toggle = ToggleSwitch("Start Local Server")
         self.toggle.clicked.connect(server.switch.turn)
-        line = row((self.state, 1), self.toggle, spacing=4, margins=(8, 0, 8, 0), on=self)
+        self.settings = IconButton("gear", "Settings", keys="Ctrl+,")
+        self.settings.clicked.connect(self.settings_requested)
+        parts = ((self.state, 1), self.toggle, self.settings)
+        line = row(*parts, spacing=4, margins=(8, 0, 6, 0), on=self)
         line.addStrut(32)
         log = server.log
         for changed in (server.switch.changed, server.preferences.changed, log.taken, log.replaced):

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, Qt, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QPoint, Qt, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QSplitter, QWidget
 
@@ -33,6 +33,7 @@ from ui.chat.unsaved_text import UnsavedText
 from ui.inspector.inspector import Inspector
 from ui.inspector.shown_run import InspectorTools
 from ui.kit import icons
+from ui.kit.commands import context_menu
 from ui.kit.theme import current_theme, system_reduces_motion
 from ui.kit.windows import bring_forward, fit_to_screen, move_focus
 from ui.models.model_choices import ChoicesState
@@ -348,8 +349,19 @@ class MainWindow(WindowParts):
         self.chat.download_problem.show_requested.connect(self.others.show_model)
         self.chat.download_requested.connect(lambda name: self.others.models.start(name))
         self.sidebar.server.requested.connect(self.others.show_server)
+        self.sidebar.server.settings_requested.connect(self.others.show_preferences)
+        header = self.chat.header
+        header.new.clicked.connect(self.chat.new_conversation)
+        header.title.customContextMenuRequested.connect(self._show_title_menu)
+        for changed in (self.sidebar.opened, self.sidebar.closed):
+            changed.connect(lambda: header.new.setVisible(self.sidebar.isHidden()))
         self.theme.code_look_chosen.connect(self._save_code_look)
         self.theme.columns_chosen.connect(self._save_columns)
+
+    def _show_title_menu(self, position: QPoint) -> None:
+        entries = self.sidebar.conversation_actions.entries(lambda: [self.workspace.selected])
+        menu = context_menu(self, "Conversation", entries)
+        menu.popup(self.chat.header.title.mapToGlobal(position))
 
     def _show_unsaved(self, reason: str) -> None:
         problem = self.workspace.store.problem

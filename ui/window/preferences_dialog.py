@@ -167,7 +167,7 @@ class PreferencesDialog(OwnDialog):
             self.traces = KeptFilesRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
         self.search = SearchLineEdit("Search settings", "Clear Search")
         self.search.setPlaceholderText("Search")
-        self.search.setFixedWidth(132)
+        self.search.setFixedWidth(176)
         QShortcut(QKeySequence.StandardKey.Find, self, self.search.setFocus)
         self.panes = QStackedWidget()
         self.buttons = QButtonGroup(self)
@@ -253,7 +253,12 @@ class PreferencesDialog(OwnDialog):
         self._show_pane_at(position)
 
     def _show_pane_at(self, position: int) -> None:
-        """Show a pane; without a search the window is as high as it needs."""
+        """Show a pane; without a search the window is as high as it needs.
+
+        A pane without results of the search ends it.
+        """
+        if self.search.text() and self.buttons.button(position).property("is_empty"):
+            self.search.clear()
         self.panes.setCurrentIndex(position)
         pane = self.panes.currentWidget()
         inside = pane.widget() if isinstance(pane, QScrollArea) else None
@@ -274,7 +279,7 @@ class PreferencesDialog(OwnDialog):
         words = text.casefold().split()
         found = [button for button, each in self._rows if _show_if_found(each, words)]
         for button in self.buttons.buttons():
-            button.setEnabled(button in found)
+            restyle(button, "is_empty", button not in found)
         for card in self._cards:
             lines = card.findChildren(QFrame, "setting")
             shown = [line for line in lines if not line.isHidden()]
@@ -287,7 +292,7 @@ class PreferencesDialog(OwnDialog):
         if not found:
             self.panes.setCurrentWidget(self.empty)
         elif (checked := self.buttons.checkedButton()) in found:
-            self.panes.setCurrentIndex(self.buttons.id(checked))
+            self._show_pane_at(self.buttons.id(checked))
         else:
             found[0].click()
 

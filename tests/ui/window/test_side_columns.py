@@ -61,6 +61,19 @@ async def test_narrow_window_with_the_pane_is_as_narrow_at_the_next_start(
         assert other.width() == width
 
 
+async def test_hidden_sidebar_leaves_new_chat_in_the_header(window: MainWindow) -> None:
+    new = window.chat.header.new
+    assert new.isHidden()
+    window.sidebar.toggle()
+    assert new.isVisible()
+    before = window.workspace.current.conversation
+    before.draft = "kept"
+    new.click()
+    assert window.workspace.current.conversation is not before
+    window.sidebar.toggle()
+    assert new.isHidden()
+
+
 async def test_keyboard_goes_back_to_the_message_when_the_pane_is_hidden(
     window: MainWindow,
 ) -> None:

@@ -233,6 +233,25 @@ async def test_new_folder_is_named_in_its_row(window: MainWindow) -> None:
     assert sidebar.undo_bar.message.text() == "Moved “Bananas” to a new folder"
 
 
+async def test_naming_a_folder_leaves_open_ones_open(window: MainWindow) -> None:
+    sidebar = window.sidebar
+    open_folder(window, "Work")
+    sidebar.conversation_actions.move(
+        [one(window, "Cherries")], window.workspace.conversations.folders.all()[0]
+    )
+    sidebar.rows.toggle(window.workspace.conversations.folders.all()[0])
+    place = sidebar.list.visualRect(sidebar.rows.index(0)).center()
+    QTest.mouseClick(sidebar.list.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    window.workspace.new_conversation()
+    assert listed(window)[:2] == ["[Work]", "Cherries"]
+    sidebar.conversation_actions.new_folder()
+    field = sidebar.list.findChild(QLineEdit)
+    QTest.keyClicks(field, "Fruit")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    await eventually(lambda: "[Fruit]" in listed(window))
+    assert "Cherries" in listed(window)
+
+
 async def test_blank_chat_has_no_commands_without_effect(window: MainWindow) -> None:
     window.workspace.new_conversation()
     menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Conversation")
