@@ -197,7 +197,7 @@ class ModelPreferences:
         section=MODELS_WINDOW,
         label="When the model is idle",
         choices={
-            0: "Keep It Loaded",
+            0: "Never Unload",
             5: "Unload After 5 min",
             15: "Unload After 15 min",
             60: "Unload After 1 h",

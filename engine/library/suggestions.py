@@ -88,11 +88,11 @@ def first_models(memory: Memory) -> tuple[SuggestedModel, ...]:
 
 
 def suggestions(memory: Memory) -> tuple[SuggestedModel, ...]:
-    """Return up to six that fit a machine's memory, from the largest to a small one.
+    """Return up to six that fit a machine's memory, from a small one to the largest.
 
     Memory that other programs use at the moment counts as free, so the list stays the same.
     """
-    fitting = _fitting(memory.usable)[::-1]
+    fitting = _fitting(memory.usable)
     if len(fitting) <= 6:
         return tuple(fitting)
     return tuple(fitting[round(number * (len(fitting) - 1) / 5)] for number in range(6))

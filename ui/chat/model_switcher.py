@@ -4,13 +4,14 @@ from pathlib import Path
 
 from PySide6.QtCore import QModelIndex, QObject, QPoint, Qt, Signal
 from PySide6.QtGui import QContextMenuEvent, QHideEvent, QStandardItem, QStandardItemModel
-from PySide6.QtWidgets import QListView, QWidget
+from PySide6.QtWidgets import QListView, QSizePolicy, QWidget
 
 from engine.library.memory_need import Fit
 from engine.wording import counted, format_size
 from ui.chat.session.model_selection import ModelSelection
 from ui.kit.buttons import IconButton, push_button
 from ui.kit.fields import ListSearchField
+from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.rows import CONTENT, DISPLAY, Index, RowContent, RowDelegate, RowPart
@@ -23,6 +24,7 @@ from ui.models.model_words import (
     choice_facts,
     fit_text,
     loading_text,
+    matches,
     passed,
     percent,
 )
@@ -199,8 +201,7 @@ class ModelRows(QStandardItemModel):
                 self.appendRow(item)
 
     def _is_named(self, model: LibraryModel) -> bool:
-        text = f"{model.found.name} {display_name(model.found.name)}".casefold()
-        return all(word in text for word in self._terms)
+        return matches(model.found.name, self._terms)
 
     def _is_chosen(self, model: LibraryModel) -> bool:
         return self._chosen is not None and model.folder == self._chosen
@@ -273,12 +274,12 @@ class ModelSwitcher(Popover):
         self.list.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.empty = QWidget()
-        nothing = label("No Matching Models", "muted")
-        self.hub_search = push_button("Search Hugging Face", kind="link")
+        self.hub_search = ElidedButton()
+        self.hub_search.setProperty("kind", "row")
+        self.hub_search.setIcon(themed_icon("search", "muted"))
+        self.hub_search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.hub_search.clicked.connect(self._find)
-        center = Qt.AlignmentFlag.AlignHCenter
-        lines = ((nothing, 0, center), (self.hub_search, 0, center))
-        column(STRETCH, *lines, STRETCH, spacing=4, on=self.empty)
+        column(self.hub_search, STRETCH, margins=(8, 0, 8, 0), on=self.empty)
         self.note = label("", "faint", 0.92, is_wrapped=True)
         self.warning = label("", "muted", 0.95, is_wrapped=True)
         self.anyway = push_button("Load Anyway", "Load the model although it may not fit")
@@ -287,7 +288,7 @@ class ModelSwitcher(Popover):
         self._fit()
         self.field.textChanged.connect(self._look_for)
         self.field.step_requested.connect(self._step)
-        self.field.chosen.connect(lambda: self._choose(self.list.currentIndex()))
+        self.field.chosen.connect(self._choose_current)
         self.field.left.connect(self.close)
         self.list.clicked.connect(self._choose)
         self.list.activated.connect(self._choose)
@@ -368,6 +369,7 @@ class ModelSwitcher(Popover):
         else:
             text = counted(total, "model")
         self.note.setText(text)
+        self.hub_search.setText(f"Search Hugging Face for “{self.field.text().strip()}”")
 
     def _current(self) -> LibraryModel | None:
         index = self.list.currentIndex()
@@ -389,6 +391,12 @@ class ModelSwitcher(Popover):
 
     # -- intents ---------------------------------------------------------------------------
 
+    def _choose_current(self) -> None:
+        if self.empty.isVisible():
+            self._find()
+        else:
+            self._choose(self.list.currentIndex())
+
     def _choose(self, index: QModelIndex) -> None:
         if not index.isValid():
             return
@@ -408,7 +416,7 @@ class ModelSwitcher(Popover):
         self.anyway.setVisible(model is not None)
         if model is not None:
             text = fit_text(model.need, model.fit, self._library.memory)
-            self.warning.setText(f"{display_name(model.found.name)} may not fit. {text}")
+            self.warning.setText(f"{display_name(model.found.name)} is too large. {text}")
             self.anyway.setFocus()
         self.adjustSize()
 

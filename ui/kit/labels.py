@@ -283,12 +283,14 @@ class FactTable(QWidget):
     def clear(self) -> None:
         clear_layout(self.layout())
 
-    def add(self, name: str, value: str, is_code: bool = False) -> QLabel:
+    def add(self, name: str, value: str, is_code: bool = False, tip: str = "") -> QLabel:
         row = self._grid.count() // 2  # rows of a cleared grid are used again
         title, shown = _fact(name, value, "chip" if is_code else "")
         if is_code:
             shown.setFont(self._fixed)
             title.setContentsMargins(0, 3, 0, 0)
+        for part in (title, shown):
+            part.setToolTip(tip)
         self._grid.addWidget(title, row, 0, Qt.AlignmentFlag.AlignTop)
         # Without an alignment a chip would be as wide as the whole column.
         side = Qt.AlignmentFlag.AlignLeft if is_code else Qt.AlignmentFlag(0)

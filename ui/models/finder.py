@@ -34,8 +34,8 @@ from engine.wording import as_sentence, counted, format_size
 from ui.kit.dates import format_day
 from ui.kit.tasks import cancel_tasks, finish_tasks, restart_task, start_task
 from ui.models.model_library import ModelLibrary
-from ui.models.model_words import fit_text, readable_card, short_reason
-from ui.words import THIS_COMPUTER, Tone, display_name
+from ui.models.model_words import fit_text, matches, readable_card, short_reason
+from ui.words import THIS_COMPUTER, Tone
 
 FITS: dict[Fit, tuple[str, str, Tone]] = {
     Fit.FITS: (f"Fits {THIS_COMPUTER}", "check", "done"),
@@ -128,8 +128,8 @@ def fit_sentence(result: HubResult, memory: Memory) -> str:
     if need is None:
         if fit is Fit.TOO_LARGE:
             return f"Its weights alone exceed the {format_size(memory.usable)} of {THIS_COMPUTER}."
-        if result.is_checked and result.model.is_gated:
-            return "The memory it needs is known once you have accepted its terms."
+        if result.model.is_gated:
+            return ""  # its terms have to be accepted first
         if result.is_checked:
             return "The hub does not say how much memory it needs."
         return "Reading how much memory it needs…"
@@ -353,13 +353,9 @@ class Finder(QObject):
         self._list(self._suggestions())
 
     def _suggestions(self) -> list[HubResult]:
-        words, chosen = self.query.casefold().split(), suggestions(self.memory)
-        named = [
-            one
-            for one in chosen
-            if all(word in f"{one.name} {display_name(one.name)}".casefold() for word in words)
-        ]
-        return [HubResult(one.model(), one.purpose, is_checked=True) for one in named or chosen]
+        terms = self.query.casefold().split()
+        chosen = (one for one in suggestions(self.memory) if matches(one.name, terms))
+        return [HubResult(one.model(), one.purpose, is_checked=True) for one in chosen]
 
     def _replace(self, model: HubModel) -> None:
         for results in (self._found, self.results):
@@ -375,13 +371,15 @@ class Finder(QObject):
         self._arrange()
 
     def _arrange(self) -> None:
-        """Apply order and filter to the results; suggestions have the default order."""
-        target = SortAndFilter() if self.is_suggesting else self.arrangement
-        self.results = target.arranged(self._found, self.memory)
+        """Apply order and filter to the results; suggestions keep their own order."""
+        found = self._found
+        self.results = (
+            list(found) if self.is_suggesting else self.arrangement.arranged(found, self.memory)
+        )
         self.changed.emit()
 
     def _fail(self, problem: str) -> None:
-        """Show a problem of the hub, with the results of the present query or suggestions."""
+        """Show a problem of the hub, with the present results or suggestions for the query."""
         self.stage, self.problem = "listed" if self._is_answered else "failed", problem
         if not self._is_answered:
             self._found, self.has_more = self._suggestions(), False

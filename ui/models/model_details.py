@@ -1,8 +1,8 @@
 """The model that is chosen in the models window: facts, actions, download and card. Main thread."""
 
-from math import ceil
+from dataclasses import replace
 
-from PySide6.QtCore import Qt, QUrl, Signal
+from PySide6.QtCore import QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -22,18 +22,19 @@ from ui.kit.buttons import IconButton, push_button
 from ui.kit.dialogs import confirm_link
 from ui.kit.labels import FactTable, label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
-from ui.kit.markdown.document_page import DocumentPage
-from ui.kit.theme import fixed_font, restyle
+from ui.kit.markdown.style import MarkdownStyle, markdown_style
+from ui.kit.markdown.view import MarkdownView
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.models.downloads import Download
 from ui.models.finder import Finder, HubResult, ModelCard, fit_sentence
 from ui.models.model_entries import ACTION_LABELS, Entry, EntryState, state_of
 from ui.models.model_library import LibraryModel, ModelLibrary
-from ui.models.model_words import BUNDLED_PURPOSES, facts, fit_text, newer_text
+from ui.models.model_words import BUNDLED_PURPOSES, FACT_TIPS, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
 
 _GATED = (
-    "Gated: open its page, accept its terms there, then sign in with “hf auth login” in a terminal "
-    "(or set HF_TOKEN)."
+    "Gated: accept its terms on its page, then run “hf auth login” in a terminal with a token of "
+    "huggingface.co/settings/tokens."
 )
 _THEN = "It is verified after the download, and then loaded."
 _FITS = {Fit.TIGHT: "notice", Fit.TOO_LARGE: "fault"}
@@ -62,12 +63,16 @@ class ModelDetails(QFrame):
         self.gated = label(_GATED, "notice", is_wrapped=True)
         self.problem = label("", "fault", is_wrapped=True)
         self.primary = push_button("Get", kind="primary")
+        self.accept = QPushButton("Open Page")
         self.unload = QPushButton("Unload")
         self.update_button = QPushButton("Update")
         self.dismiss = QPushButton("Dismiss")
         self.pin = QCheckBox("Keep in Memory")
         self.pin.setToolTip("Keeps it loaded, idle or not, also if another model needs room")
-        self._acting = (self.primary, self.unload, self.update_button, self.dismiss, self.pin)
+        self._acting = (
+            *(self.primary, self.accept, self.unload),
+            *(self.update_button, self.dismiss, self.pin),
+        )
         self.page = push_button("Open Model Page", kind="link")
         self.more = IconButton("more", "More actions")
         self.more.setMenu(QMenu(self.more))
@@ -77,11 +82,8 @@ class ModelDetails(QFrame):
             link.setProperty("is_flush", True)
         self.template.setToolTip("Edit the chat template, and compare it with the model’s own")
         self.then = label(_THEN, "faint", 0.95, is_wrapped=True)
-        self.card = DocumentPage("Model card")
-        self.card.document().setDocumentMargin(0)
-        # It is as high as its text: the whole view scrolls.
-        self.card.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.card.document().setIndentWidth(24)
+        self.card = MarkdownView(self._card_style())
+        self.card.setAccessibleName("Model card")
         self.card_note = label("", "muted", is_wrapped=True)
         self._shown_card: ModelCard | None = None
         self._is_pinned = False  # as the engine reported it last
@@ -136,14 +138,19 @@ class ModelDetails(QFrame):
         self.update_button.clicked.connect(lambda: self._upkeep.update(self._local.found))
         self.pin.clicked.connect(lambda is_on: self._library.pin(self._local.folder, is_on))
         self.dismiss.clicked.connect(self._dismiss)
-        self.page.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
+        for button in (self.page, self.accept):
+            button.clicked.connect(lambda: QDesktopServices.openUrl(self._address()))
         self.template.clicked.connect(lambda: self.template_requested.emit(self._local))
         self.card.link_chosen.connect(self._follow_link)
         self._finder.card_changed.connect(self._show_card)
-        sizes = self.card.document().documentLayout()
-        sizes.documentSizeChanged.connect(
-            lambda size: self.card.setFixedHeight(ceil(size.height()))
-        )
+        current_theme().changed.connect(self._style_card)
+
+    def _card_style(self) -> MarkdownStyle:
+        """Return the look of answers, in the size of this window's text."""
+        return replace(markdown_style(), font=self.font(), fixed=fixed_font(self.font()))
+
+    def _style_card(self) -> None:
+        self.card.set_style(self._card_style())
 
     def _dismiss(self) -> None:
         """End a download, and remove it from the list; its files stay."""
@@ -194,7 +201,7 @@ class ModelDetails(QFrame):
         if entry.local is not None:
             shown = facts(entry.local.found, entry.local.draft)
             info = self._library.models.status(entry.local.folder).info
-            shown.append(("Own Draft Head", "" if info is None else _draft_head_text(info)))
+            shown.append(("Draft Head", "" if info is None else _draft_head_text(info)))
             whose = "Yours" if entry.local.has_user_template else "The model’s own"
             can_be_loaded = entry.local.found.can_be_loaded
             shown.append(("Chat Template", whose if can_be_loaded else ""))
@@ -205,15 +212,21 @@ class ModelDetails(QFrame):
             self.shown_facts = shown
             self.facts.clear()
             for name, value in shown:
-                self.facts.add(name, value)
+                self.facts.add(name, value, tip=FACT_TIPS.get(name, ""))
         self.facts.setVisible(bool(shown))
 
     def _show_hub(self, result: HubResult | None, download: Download | None) -> None:
         """Show the hub's facts about a model that is not on this computer."""
         has_failed = download is not None and download.stage == "failed"
         model = None if result is None else result.model
-        # A failed download says itself what is missing.
-        self.gated.setVisible(model is not None and model.is_gated and not has_failed)
+        # A failure for another reason stands alone.
+        is_gated = model is not None and model.is_gated
+        if download is not None and has_failed:
+            is_gated = is_gated and "gated" in download.message
+        self.gated.setVisible(is_gated)
+        self.accept.setVisible(is_gated)
+        if is_gated:
+            self.status.hide()
         problem = "" if model is None else model.problem
         if model is not None and download is None and not problem:
             problem = self._library.downloads.disk_shortage(model.name, model.size_bytes)
@@ -270,7 +283,7 @@ class ModelDetails(QFrame):
         self.page.setToolTip(self._address().toString())
         self.page.setAccessibleName(f"Open the page of {name} in the browser")
         is_from_hub = entry.local is None or entry.local.found.origin is Origin.HUGGING_FACE
-        self.page.setVisible(entry.folder is None and is_from_hub)
+        self.page.setVisible(entry.folder is None and is_from_hub and self.accept.isHidden())
 
     def _show_card(self) -> None:
         finder, entry, card = self._finder, self.entry, self._finder.card
@@ -281,8 +294,8 @@ class ModelDetails(QFrame):
         if is_shown and card is not self._shown_card:
             self._shown_card = card
             title, _, rest = card.text.lstrip().partition("\n")
-            is_named = title.startswith("# ") and card.name.rpartition("/")[2] in title
-            self.card.show_markdown(rest if is_named else card.text, has_large_headings=False)
+            is_named = title.startswith("#") and card.name.rpartition("/")[2] in title
+            self.card.set_markdown(rest if is_named else card.text)
         text = {"reading": "Reading the model card…", "missing": card.text}.get(card.stage, "")
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."

@@ -18,6 +18,7 @@ from ui.models.model_words import (
     arrived_percent,
     figures,
     loading_text,
+    matches,
     memory_text,
     paused_text,
     percent,
@@ -253,7 +254,7 @@ class ModelEntries(QAbstractListModel):
         here = [
             Entry(model.found.name, model, on_hub.get(model.found.name))
             for model in every
-            if self._matches(model.found.name) or model.found.name in found
+            if matches(model.found.name, self._terms) or model.found.name in found
         ]
         names = {model.found.name for model in every}
         coming = [
@@ -261,16 +262,18 @@ class ModelEntries(QAbstractListModel):
             for item in library.downloads.items
             if item.repository not in names
             and (item.stage != "done" or library.is_looking)
-            and (self._matches(item.repository) or item.repository in found)
+            and (matches(item.repository, self._terms) or item.repository in found)
         ]
         names |= {entry.name for entry in coming}
         hub = [Entry(name, hub=result) for name, result in on_hub.items() if name not in names]
         rows: list[Entry] = []
-        if here or coming:
+        if coming:
+            rows += [Entry("Downloads", note=counted(len(coming), "model")), *coming]
+        if here:
             size = format_size(sum(entry.local.found.size_bytes for entry in here if entry.local))
-            total = counted(len(coming) + len(here), "model") + (f" · {size}" if here else "")
+            total = f"{counted(len(here), 'model')} · {size}"
             note = total if library.has_looked else "Searching…"
-            rows = [Entry(f"On {_COMPUTER}", note=note), *coming, *here]
+            rows += [Entry(f"On {_COMPUTER}", note=note), *here]
         folders = [] if self._terms else [Entry(str(f), folder=f) for f in library.folders]
         if folders:
             rows += [Entry("Your Folders", note=""), *folders]
@@ -279,10 +282,6 @@ class ModelEntries(QAbstractListModel):
             heading = f"Suggested for {_COMPUTER}" if finder.is_suggesting else "Hugging Face"
             rows += [Entry(heading, note=list_summary(finder)), *hub]
         return rows
-
-    def _matches(self, name: str) -> bool:
-        folded = f"{name} {display_name(name)}".casefold()
-        return all(word in folded for word in self._terms)
 
     def _heading(self, entry: Entry) -> RowContent:
         colors = current_theme().colors

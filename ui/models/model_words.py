@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from engine import LoadProgress, ModelStatus
@@ -68,6 +69,29 @@ def facts(model: FoundModel, draft: Path | None = None) -> list[tuple[str, str]]
     ]
 
 
+def matches(name: str, terms: Sequence[str]) -> bool:
+    """Return whether a model's name has all of these words in lower case."""
+    folded = f"{name} {display_name(name)}".casefold()
+    return all(word in folded for word in terms)
+
+
+# Explanations of the facts, for their tooltips.
+FACT_TIPS = {
+    "Kind": "A small addition that is loaded over another model, its base",
+    "Size": "The bytes of its files on the disk",
+    "Quantization": "The bits of each weight: fewer need less memory and lose some quality",
+    "Architecture": "The kind of network, as its files name it",
+    "Context": "The longest conversation that it can read, its answer included",
+    "Draft Model": "A smaller model that proposes tokens, so that answers come faster",
+    "Draft Head": "A part of the model that proposes tokens, so that answers come faster",
+    "Chat Template": "The format in which the messages of a chat are given to the model",
+    "Source": "Where its files come from",
+    "Downloads": "In the last 30 days, from Hugging Face",
+    "Updated": "The day of its last change on Hugging Face",
+    "Access": "Its terms have to be accepted before it can be downloaded",
+}
+
+
 def short_reason(message: str) -> str:
     """Return the first clause of a failure's message: the cause, without a file's folders."""
     cause = re.split(r"[:;.]\s|\s\(", message, maxsplit=1)[0]
@@ -88,7 +112,9 @@ def readable_card(text: str) -> str:
     parts = _CODE.split(text)
     for at in range(0, len(parts), 2):
         plain = re.sub(r"<br\s*/?>", "  \n", parts[at])
-        parts[at] = _MARKUP.sub("", _PICTURES.sub("", plain))
+        plain = _MARKUP.sub("", _PICTURES.sub("", plain))
+        # Below the name of the model, which is the title.
+        parts[at] = re.sub(r"^(#{1,5} )", r"#\1", plain, flags=re.MULTILINE)
     # Indented rests of HTML would be code, and a line of dashes below text a heading.
     card = _EMPTY_LINK.sub(r"\1", "".join(parts))
     return re.sub(r"\n(?:[ \t]*\n){2,}", "\n\n", card).strip()

@@ -446,7 +446,7 @@ class ModelsWindow(OwnWindow):
         result, memory = entry.hub, self.finder.memory
         if result is not None and result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
-                f"{entry.title} is too large for the memory of {THIS_COMPUTER}. Get it anyway?",
+                f"{entry.title} is too large for {THIS_COMPUTER}. Get it anyway?",
                 Command("Get Anyway", partial(self.start, entry.name)),
                 focus=-1,
             )
@@ -499,7 +499,7 @@ class ModelsWindow(OwnWindow):
     def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
-                f"{display_name(model.found.name)} is too large for the free memory of "
+                f"{display_name(model.found.name)} is too large for "
                 f"{THIS_COMPUTER}. Load it anyway?",
                 Command("Load Anyway", lambda: self._change(model)),
                 focus=-1,

@@ -128,6 +128,6 @@ async def test_a_loaded_model_says_whether_it_drafts_with_a_head_of_its_own(
         await opened.loaded(name)
 
         def head(name: str = name) -> str:
-            return dict(opened.pick(name).shown_facts).get("Own Draft Head", "")
+            return dict(opened.pick(name).shown_facts).get("Draft Head", "")
 
         await eventually(lambda told=words, head=head: head().startswith(told))

@@ -32,7 +32,7 @@ class DocumentPage(QTextBrowser):
         self.setOpenLinks(False)
         self.anchorClicked.connect(self.link_chosen)
 
-    def show_markdown(self, text: str, *, has_large_headings: bool = True) -> None:
+    def show_markdown(self, text: str) -> None:
         """Show a document from its beginning."""
         self.document().setMarkdown(text, QTextDocument.MarkdownFeature.MarkdownDialectGitHub)
         form = QTextBlockFormat()
@@ -54,15 +54,6 @@ class DocumentPage(QTextBrowser):
                 plain = below if was_picture else form
                 one = (code if was_code else begin) if is_code else plain
                 QTextCursor(block).mergeBlockFormat(one)
-            if (level := block.blockFormat().headingLevel()) and not has_large_headings:
-                small = QTextCharFormat()
-                # The text's own size times 1.2, as Qt has it for a heading of the third level.
-                small.setProperty(QTextFormat.Property.FontSizeAdjustment, int(level == 1))
-                cursor = QTextCursor(block)
-                cursor.select(QTextCursor.SelectionType.BlockUnderCursor)
-                cursor.mergeCharFormat(small)
-                if block.position():
-                    cursor.mergeBlockFormat(below)
             block, was_code, was_picture = block.next(), is_code, is_picture
         for frame in self.document().rootFrame().childFrames():
             if isinstance(frame, QTextTable):

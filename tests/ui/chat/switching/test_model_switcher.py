@@ -34,8 +34,8 @@ async def test_switcher_without_match_searches_the_hub(several: SeveralModels) -
     switcher = several.window.choosing_model.switcher
     switcher.pop_up(several.window)
     switcher.field.setText("gemma none")
-    assert switcher.hub_search.isVisible()
-    switcher.hub_search.click()
+    assert switcher.hub_search.text() == "Search Hugging Face for “gemma none”"
+    several.press(Qt.Key.Key_Return)
     assert switcher.isHidden()
     assert several.window.others.models.field.text() == "gemma none"
     several.window.others.models.close()
@@ -66,7 +66,7 @@ async def test_a_model_that_may_not_fit_is_loaded_only_after_a_question(
     assert content.right.text == f"Too large for {THIS_COMPUTER}"
     several.press(Qt.Key.Key_Return)
     assert switcher.isVisible()
-    assert "may not fit" in switcher.warning.text()
+    assert "is too large" in switcher.warning.text()
     assert several.answering.state.stage == "none"
     QTest.keyClick(switcher.anyway, Qt.Key.Key_Space)
     assert not switcher.isVisible()
