@@ -21,7 +21,9 @@ from ui.kit.colors import LIGHT
 def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
     said = "The stop 'END' stands in the text."
     finding = Finding("x", Severity.ERROR, said, event_index=2, excerpt="abc END")
-    answers = CapturedAnswers(Capture(dialect=WireDialect.CHAT), findings=(finding,))
+    answers = CapturedAnswers(
+        Capture(dialect=WireDialect.CHAT, is_streamed=True), findings=(finding,)
+    )
     page = capture_page(answers, LIGHT)
     assert "The stop “<code>END</code>” stands in the text. (event 3)" in page
     assert "<code>abc·END</code>" in page
