@@ -277,8 +277,7 @@ def _verdict_text(end: Finished, context: AnswerContext) -> VerdictText:
             return VerdictText(
                 f"{short} {after}{in_call}" if is_counted else f"{short}{in_call}",
                 "Stopped by you" if context.is_own else short,
-                f"{'You stopped this answer' if context.is_own else 'This answer was cancelled'}"
-                f"{in_call}.",
+                f"{'Stopped by you' if context.is_own else 'This answer was cancelled'}{in_call}.",
                 _kept_when_cancelled(end, context),
             )
         case StopKind.ERROR:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from PySide6.QtCore import QSignalBlocker, QSizeF, Qt
-from PySide6.QtGui import QShowEvent
+from PySide6.QtGui import QCloseEvent, QShowEvent
 from PySide6.QtWidgets import (
     QCompleter,
     QLineEdit,
@@ -322,6 +322,11 @@ class ProbeWindow(OwnWindow):
     async def finish(self) -> None:
         self._cancel()
         await super().finish()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Stop the requests: nobody sees their results."""
+        self._cancel()
+        super().closeEvent(event)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)

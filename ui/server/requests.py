@@ -26,6 +26,7 @@ from engine.values.verdict import shortest
 from ui.preferences import API_KEY_VARIABLE
 from ui.records.pictures import name_pictures
 from ui.records.runs import Pace
+from ui.words import display_name
 
 CLIENT_LEFT = 499
 
@@ -40,6 +41,7 @@ _KNOWN_AS = {
     "python-httpx": "a Python program",
     "aiohttp": "a Python program",
     "node": "a Node program",
+    "fullstop-probe": "Probe",
 }
 _VERSION = re.compile(r"/v?\d.*")
 # Headers that curl writes itself, or that describe the connection and not the request.
@@ -189,16 +191,17 @@ def program_of(agent: str) -> str:
     return _KNOWN_AS.get(name.casefold(), name)
 
 
-def usage_text(entries: Iterable[RequestEntry]) -> str:
-    """Return who is using which model at the moment; empty for no user."""
+def usage_texts(entries: Iterable[RequestEntry]) -> tuple[str, str]:
+    """Return who is using which model, briefly and as a sentence; empty for no user."""
     running = [entry for entry in entries if entry.is_open and entry.model]
     programs = list(dict.fromkeys(program_of(entry.agent) or "an app" for entry in running))
-    models = list(dict.fromkeys(entry.model for entry in running))
+    models = list(dict.fromkeys(display_name(entry.model) for entry in running))
     if not running:
-        return ""
+        return "", ""
     who = " and ".join(programs) if len(programs) < 3 else f"{len(programs)} apps"
     what = " and ".join(models) if len(models) < 3 else f"{len(models)} models"
-    return f"{who} {'is' if len(programs) == 1 else 'are'} using {what}"
+    verb = "is" if len(programs) == 1 else "are"
+    return f"{who} · {what}", f"{who} {verb} using {what}"
 
 
 def stop_label(entry: RequestEntry) -> str:

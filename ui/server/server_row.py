@@ -11,7 +11,7 @@ from ui.kit.labels import ElidedButton
 from ui.kit.layouts import row
 from ui.kit.menus import copy_text
 from ui.server.local_server import LocalServerState
-from ui.server.requests import usage_text
+from ui.server.requests import usage_texts
 from ui.server.server_switch import WINDOW_TITLE, pill_of
 
 _COLORS = {"off": "faint", "on": "done", "failed": "fault"}
@@ -56,20 +56,21 @@ class ServerRow(QFrame):
 
     def _refresh(self) -> None:
         server = self._server.switch
-        on = usage_text(self._server.log.open) or server.url.removeprefix("http://")
+        usage, sentence = usage_texts(self._server.log.open)
         text = {
             "off": "Server off",
             "starting": "Server starting…",
-            "on": on,
+            "on": usage or server.url.removeprefix("http://"),
             "stopping": "Server stopping…",
             "failed": pill_of(server)[0],  # the whole reason does not fit
         }[server.stage]
         detail = server.message or text
         if server.stage == "on":
-            detail = f"{server.url}\n{self._server.reach_text}"
+            parts = (sentence and f"{sentence}.", server.url, self._server.reach_text)
+            detail = "\n".join(filter(None, parts))
         self.state.setText(text)
         self.state.setIcon(themed_icon("mark", _COLORS.get(server.stage, "limit")))
-        self.state.setAccessibleName(f"Local server: {server.message or text}")
+        self.state.setAccessibleName(f"Local server: {server.message or sentence or text}")
         self.state.setToolTip(f"{detail}\n{with_keys(f'Show {WINDOW_TITLE}', 'Ctrl+Shift+R')}")
         verb = f"{'Stop' if server.is_requested else 'Start'} Local Server"
         self.toggle.setChecked(server.is_requested)

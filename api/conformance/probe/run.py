@@ -219,6 +219,8 @@ class ProbeRun:
         # In the order of the catalogue; the cases of health and baseline have no check.
         cases = [case_of(check_id) for check_id in self._check_ids if check_id in CHECKS]
         begin = sum(not case.may_harm for case in cases) if may_harm else 0
+        total = len(self._check_ids)
+        answered = total - len(cases)  # by the measurement: health and baseline
         began_s, done = time.monotonic(), begin
         for case in cases:
             if case.may_harm is not may_harm:
@@ -227,12 +229,12 @@ class ProbeRun:
             if done > begin:
                 pace_s = (time.monotonic() - began_s) / (done - begin)
                 remaining_s = pace_s * (len(cases) - done)
-            self._publish(Progress(done, len(cases), case.title, remaining_s=remaining_s))
+            self._publish(Progress(answered + done, total, case.title, remaining_s=remaining_s))
             result = await self._check_one(case, ctx)
             if case.check_id == _SIMPLEST and result is not None:
                 self._learn_from_simplest(result, ctx)
             done += 1
-            self._publish(Progress(done, len(cases), case.title, result))
+            self._publish(Progress(answered + done, total, case.title, result))
 
     def _learn_from_simplest(self, result: CheckResult, ctx: CheckContext) -> None:
         """Note whether stops work at all, and whether the server has them in this dialect."""

@@ -188,6 +188,9 @@ async def test_a_probe_can_be_cancelled_and_started_again(
         assert window.passed.toPlainText()
         window.start.click()
         assert window.stage == "running"
+        await eventually(lambda: bool(window.results), 30)
+        window.close()
+        await eventually(lambda: window.stage == "cancelled")
 
 
 async def test_address_of_own_server_with_key_is_offered(

@@ -128,7 +128,7 @@ async def test_answer_stopped_by_quit_is_not_called_interrupted(
     scripted.say(TextDelta("1 2 "), end)
     await ended(chat)
     assert answer.verdict is not None
-    stopped = "You stopped this answer."
+    stopped = "Stopped by you."
     by_quit = "This answer stopped when Fullstop quit."
     sentence = answer.verdict.text.sentence
     assert sentence == (stopped if begins_with == "a person" else by_quit)

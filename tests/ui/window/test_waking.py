@@ -59,7 +59,7 @@ async def test_stop_and_quit_act_at_once_while_a_model_is_read_again(
         assert not loader.was_broken_off
         assert answer.finished is not None
         assert answer.finished.stop.kind is StopKind.CANCELLED
-        assert "You stopped this answer." in window.stop_panel.verdict.sentence.text()
+        assert "Stopped by you" in window.stop_panel.verdict.sentence.text()
         # Another question waits for the model; Quit does not.
         workspace.current.send("Go")
         assert workspace.current.is_running

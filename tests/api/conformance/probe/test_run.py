@@ -54,7 +54,7 @@ def test_progress_is_reported_before_and_after_each_check() -> None:
     results = [one.result for one in told if one.result is not None]
     assert {one.check_id for one in results} == {one.check_id for one in report.results[2:]}
     assert any(one.remaining_s is not None for one in told)
-    assert (told[-1].done, told[-1].total) == (len(results), len(results))
+    assert (told[-1].done, told[-1].total) == (len(report.results), len(report.results))
     assert [one.done for one in told] == sorted(one.done for one in told)
 
 
