@@ -26,16 +26,16 @@ from engine.recording.run_trace import RunTrace
 from engine.stopping.record import Channel, StopKind
 from engine.stopping.rules import Stop
 from engine.wording import counted, percent, quoted, visible
-from ui.inspector.inspector import Inspector
+from ui.inspector.inspector import Inspector, stops_of
 from ui.inspector.pages import RECORD_ALL, InspectorTab, ReadingPage
 from ui.inspector.shown_run import CHANNEL_NAMES, ShownRun, Tape, chip_text
-from ui.kit.buttons import EmptyState, IconButton, push_button
+from ui.kit.buttons import EmptyState, IconButton
 from ui.kit.dialogs import choose_target
 from ui.kit.html import BREAK, Html, cell, code, colored, joined, paragraph, strong, table
 from ui.kit.labels import label, show_text
 from ui.kit.layouts import STRETCH, column, row, scrolling
 from ui.kit.tasks import cancel_tasks, start_task
-from ui.kit.theme import current_theme
+from ui.kit.theme import current_theme, restyle
 from ui.stops.stop_list_editor import StopListEditor
 
 # The text is searched, not the matcher's recorded states: that also finds a beginning that
@@ -298,7 +298,7 @@ class WhatIfTab(InspectorTab):
         self.sentence = label("", "title", 1.02, is_wrapped=True)
         self.kept = ReadingPage("Text that this list keeps", "This list keeps no text.")
         self.reset = QPushButton("Use Run’s List")
-        self.use = push_button("Use This List in Conversation", kind="primary")
+        self.use = QPushButton("Use This List in Conversation")
         self.more = IconButton("more", "More actions for this list")
         menu = QMenu(self.more)
         menu.setAccessibleName("List to try")
@@ -321,19 +321,25 @@ class WhatIfTab(InspectorTab):
         # The two panes side by side are wider than a narrow window.
         area = scrolling(panes, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        column(head, (area, 1), spacing=12, margins=(0, 12, 0, 0), on=self)
+        self._trial, self._empty = QWidget(), EmptyState()
+        column(head, (area, 1), spacing=12, on=self._trial)
+        column((self._trial, 1), (self._empty, 1), margins=(0, 12, 0, 0), on=self)
 
     def refresh(self) -> None:
         self._inspector.try_lists()
         played, recording = self._what_if.played, self._what_if.recording
         can_try = recording is not None
+        self._trial.setVisible(can_try)
+        self._empty.setVisible(not can_try)
+        stops = self._what_if.stops.entries()
+        is_changed = recording is not None and stops != stops_of(recording.rules)
+        restyle(self.use, "kind", "primary" if is_changed else "")
         for part in (self.editor, self.reset, self.use, self.more):
             part.setEnabled(can_try)
         self.save.setEnabled(played is not None)
-        if played is None:
-            self.sentence.setText(_REPLAYING if can_try else self._why_not(self._inspector.shown))
-        else:
-            self.sentence.setText(self._what_if.sentence)
+        self.sentence.setText(_REPLAYING if played is None else self._what_if.sentence)
+        if not can_try:
+            self._empty.show_text("Nothing to Try", self._why_not(self._inspector.shown))
         text = "" if played is None else played.text or played.thinking
         self.kept.setPlainText(text[-_MAX_KEPT_CHARS:])
         self.kept.moveCursor(QTextCursor.MoveOperation.End)  # the end is where lists differ
@@ -341,7 +347,7 @@ class WhatIfTab(InspectorTab):
     @staticmethod
     def _why_not(shown: ShownRun | None) -> str:
         if shown is None:
-            return "No Answer Selected"
+            return "No answer is selected."
         if not shown.run.is_over:
             return "Other lists can be tried when the answer has ended."
         if shown.trace is None:

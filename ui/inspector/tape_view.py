@@ -17,6 +17,7 @@ from PySide6.QtGui import (
     QPainter,
     QPaintEvent,
     QPen,
+    QPixmap,
     QResizeEvent,
     QTextBlock,
     QTextBlockFormat,
@@ -41,6 +42,7 @@ from ui.inspector.shown_run import (
     copy_of,
     describe_copy,
 )
+from ui.kit.colors import Colors
 from ui.kit.flow_text import line_parts
 from ui.kit.labels import ElidedLabel
 from ui.kit.motion import edge_fade
@@ -68,7 +70,7 @@ LEGEND = {
     TokenMark.GAINED: "green: kept by this list",
 }
 _FADE_PX = 20  # of the edge beyond which there is more text
-_HATCHING_ALPHA = 96  # so that letters can be read on it
+_HATCHING_PX, _HATCHING_ALPHA = 6, 80  # so that letters can be read on it
 _MIN_PAD_PX = 4  # above the first line of a tape that scrolls
 
 
@@ -449,10 +451,23 @@ def _line_tops(block: QTextBlock) -> list[float]:
     return [layout.position().y() + layout.lineAt(number).y() for number in lines]
 
 
+def _hatching(colors: Colors) -> QPixmap:
+    """Return a tile of weak diagonal lines on the soft ground of a limit."""
+    tile, line = QPixmap(_HATCHING_PX, _HATCHING_PX), QColor(colors.limit)
+    tile.fill(QColor(colors.limit_soft))
+    line.setAlpha(_HATCHING_ALPHA)
+    painter = QPainter(tile)
+    painter.setPen(line)
+    painter.drawLine(0, _HATCHING_PX - 1, _HATCHING_PX - 1, 0)
+    painter.end()
+    return tile
+
+
 def draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
     """Let a format show the marks of its text, except for the outline of a stop."""
     colors = current_theme().colors
     lines = (
+        (TokenMark.HELD, _LINES.DashUnderline, colors.limit),
         (TokenMark.DRAFTED, _LINES.DotLine, colors.done),
         (TokenMark.FORCED, _LINES.SingleUnderline, colors.tool),
     )
@@ -461,9 +476,7 @@ def draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
             form.setUnderlineStyle(line)
             form.setUnderlineColor(QColor(color))
     if marks & TokenMark.HELD:
-        hatching = QColor(colors.limit)
-        hatching.setAlpha(_HATCHING_ALPHA)
-        form.setBackground(QBrush(hatching, Qt.BrushStyle.BDiagPattern))
+        form.setBackground(QBrush(_hatching(colors)))
     if marks & TokenMark.MATCHED:
         form.setBackground(QColor(colors.match_soft))
         form.setFontWeight(QFont.Weight.Bold)
