@@ -135,6 +135,7 @@ class MessageColumn(QScrollArea):
         self._reading = QTimer(self, singleShot=True, interval=600)
         self._reading.timeout.connect(self.save_position)
         self._anchor.moved.connect(self._note_move)
+        self._anchor.moved.connect(self._pin_heads)
         self._anchor.grown.connect(self._refresh_jump)
         theme.changing.connect(self._anchor.hold)
         theme.changing.connect(self._near.drop_unseen)
@@ -177,6 +178,11 @@ class MessageColumn(QScrollArea):
     def _note_move(self) -> None:
         self._has_moved = True
         self._reading.start()
+
+    def _pin_heads(self) -> None:
+        for slot in self._stack.filled:
+            if isinstance(slot.view, AnswerView):
+                slot.view.text_view.follow_scrolling()
 
     def _restore_anchor(self) -> None:
         position = None if self._opened is None else self._opened.conversation.reading_position

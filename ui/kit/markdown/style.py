@@ -185,6 +185,19 @@ def code_head_font(font: QFont) -> QFont:
     return small
 
 
+def paint_code_label(
+    painter: QPainter, style: MarkdownStyle, card: Decoration, area: QRectF
+) -> None:
+    """Paint the language at the top of an area."""
+    painter.setFont(code_head_font(style.font))
+    painter.setPen(QColor(style.colors.muted))
+    left, width = area.left() + style.code_pad_px, area.width() - style.px(120)
+    head = QRectF(left, area.top(), width, style.code_head_px - 1)
+    right = Qt.TextElideMode.ElideRight
+    label = painter.fontMetrics().elidedText(card.label or "code", right, int(head.width()))
+    painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
+
+
 def table_at(block: QTextBlock) -> QTextTable | None:
     """Return the table that a block is in; None if it is in none."""
     # Qt's type stubs lack that the result may be None.
@@ -294,16 +307,7 @@ class Decorations:
         self._paint_ground(painter, area)
         if decoration.label.split()[:1] in DIFFS:
             self._paint_changes(painter, decoration, area)
-        painter.setFont(code_head_font(style.font))
-        painter.setPen(QColor(style.colors.muted))
-        pad = style.code_pad_px
-        head = QRectF(
-            area.left() + pad, area.top(), area.width() - style.px(120), style.code_head_px - 1
-        )
-        label = painter.fontMetrics().elidedText(
-            decoration.label or "code", Qt.TextElideMode.ElideRight, int(head.width())
-        )
-        painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)
+        paint_code_label(painter, style, decoration, area)
         if style.code_has_numbers:
             self._paint_numbers(painter, decoration, area)
 

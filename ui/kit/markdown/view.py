@@ -44,7 +44,13 @@ from ui.kit.markdown.inline_writer import (
     REFERENCE_PREFIX,
 )
 from ui.kit.markdown.pictures import MAX_PICTURE_BYTES, Drawn, drawn_picture
-from ui.kit.markdown.style import Decoration, Decorations, MarkdownStyle, code_head_font
+from ui.kit.markdown.style import (
+    Decoration,
+    Decorations,
+    MarkdownStyle,
+    code_head_font,
+    paint_code_label,
+)
 from ui.kit.markdown.wide_parts import UNDER_PX, WideParts
 from ui.kit.menus import copy_from
 from ui.kit.theme import current_theme
@@ -100,6 +106,27 @@ def _code_menu(button: QToolButton, *, can_wrap: bool) -> QMenu:
     return context_menu(button, "How all code is shown", entries)
 
 
+class _CodeHead(QWidget):
+    """The head of a card whose own is scrolled out of sight, below its buttons."""
+
+    def __init__(self, parent: QWidget) -> None:
+        super().__init__(parent)
+        self.style_and_card: tuple[MarkdownStyle, Decoration] | None = None
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.hide()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if self.style_and_card is None:
+            return
+        style, card = self.style_and_card
+        painter, area = QPainter(self), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
+        painter.setPen(QColor(style.colors.line))
+        painter.setBrush(QColor(style.colors.code))
+        painter.drawRect(area)
+        paint_code_label(painter, style, card, QRectF(self.rect()))
+        painter.end()
+
+
 class MarkdownView(FlowText):
     """Shows Markdown; ``append_markdown`` while it streams, ``finish`` at its end."""
 
@@ -113,6 +140,8 @@ class MarkdownView(FlowText):
         self._is_whole = False
         self._cut, self._cut_area = "", QRectF()
         self._cards: list[list[QToolButton]] = []
+        self._head: _CodeHead | None = None
+        self._seen_top = 0
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
@@ -483,14 +512,37 @@ class MarkdownView(FlowText):
         return max(map(self._style.fixed_width, lines)) > self._available_px(card)
 
     def _move_buttons(self, _: QSizeF) -> None:
-        """Put the buttons at the corner of each code card."""
+        """Put the buttons at the corner of each code card; its head stays in sight."""
         if self._text.is_writing:
             return
+        head_px, is_pinned = round(self._style.code_head_px), False
         for buttons, card in zip(self._cards, self._code(), strict=False):
             area = self.area(card)
+            top = round(area.top())
+            if top < self._seen_top < area.bottom() - 2 * head_px:
+                top, is_pinned = self._seen_top, True
+                self._pin_head(card, QRectF(area.left(), top, area.width(), head_px))
             right = round(area.right()) - 6
             for button in buttons:
                 button.adjustSize()
                 right -= button.width()
-                head = round(self._style.code_head_px) - button.height()
-                button.move(right, round(area.top()) + head // 2)
+                button.move(right, top + (head_px - button.height()) // 2)
+        if self._head is not None and not is_pinned:
+            self._head.hide()
+
+    def _pin_head(self, card: Decoration, area: QRectF) -> None:
+        if self._head is None:
+            self._head = _CodeHead(self.viewport())
+            self._head.lower()
+        self._head.style_and_card = self._style, card
+        self._head.setGeometry(area.toRect())
+        self._head.show()
+        self._head.update()
+
+    def follow_scrolling(self) -> None:
+        """Keep the head of code in sight whose beginning is scrolled out of it."""
+        if self._cards:
+            seen_top = self.visibleRegion().boundingRect().top()
+            if seen_top != self._seen_top:
+                self._seen_top = seen_top
+                self._move_buttons(QSizeF())

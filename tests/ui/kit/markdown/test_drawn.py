@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from PySide6.QtWidgets import QApplication, QMenu, QToolButton
+from PySide6.QtWidgets import QApplication, QMenu, QScrollArea, QToolButton
 
 from tests.support.looks.rich_text import block_of
 from tests.ui.kit.markdown.views import shown, sideways_bars
@@ -104,3 +104,18 @@ def test_copy_of_code_answers_with_check_mark(theme: Theme, qapp: QApplication) 
     assert not copy.icon().isNull()
     assert copy.width() == width
     assert copied_text() == "code"
+
+
+def test_head_of_long_code_stays_in_sight(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "```\none\n```\n\n```python\n" + "x = 1\n" * 60 + "```\n")
+    area = QScrollArea()
+    area.setWidget(view)
+    area.resize(view.width() + 20, 300)
+    area.show()
+    cards = [view.area(card) for card in view.decorations]
+    for value, is_pinned in ((0, False), (round(cards[1].top()) + 200, True), (0, False)):
+        area.verticalScrollBar().setValue(value)
+        view.follow_scrolling()
+        at = [copy.y() for copy in view.copy_buttons]
+        assert round(cards[0].top()) <= at[0] < cards[0].bottom()
+        assert (at[1] >= value > cards[1].top()) == is_pinned
