@@ -189,18 +189,26 @@ class _ResultDelegate(RowDelegate):
     def content(self, index: Index) -> RowContent | None:
         row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):
+            lines = self._fitting(row, 10)
             return RowContent(
                 RowPart(role_label(row), colors.muted),
                 right=RowPart(when_text(row.sent_at)),
-                subtitle=self._fitting(row, 10),
+                subtitle=lines[0],
+                detail=lines[1],
                 weight=QFont.Weight.Normal,
                 inset_px=10,
             )
         if isinstance(row, FoundConversation):
             hit, weight = row.hit, QFont.Weight.DemiBold
             if hit is not None and row.is_lone:
-                when, found = RowPart(when_text(hit.sent_at)), self._fitting(hit)
-                return RowContent(RowPart(row.title), right=when, subtitle=found, weight=weight)
+                when, lines = RowPart(when_text(hit.sent_at)), self._fitting(hit)
+                return RowContent(
+                    RowPart(row.title),
+                    right=when,
+                    subtitle=lines[0],
+                    detail=lines[1],
+                    weight=weight,
+                )
             title = RowPart(row.title) if hit is None else RowPart(hit.snippet, bold=hit.spans)
             hits = RowPart(str(row.hits) if row.hits else "")
             return RowContent(title, right=hits, weight=weight, has_ground=hit is not None)
@@ -210,15 +218,22 @@ class _ResultDelegate(RowDelegate):
             return RowContent(title, weight=QFont.Weight.Normal, inset_px=inset_px)
         return None
 
-    def _fitting(self, hit: Hit, inset_px: int = 0) -> RowPart:
-        """Return a snippet without the first words that would push the match out of the row."""
+    def _fitting(self, hit: Hit, inset_px: int = 0) -> tuple[RowPart, RowPart]:
+        """Return two lines of a snippet, without first words that push the match out of them."""
         text, spans = hit.snippet, hit.spans
         metrics = QFontMetrics(self._font(0.9, QFont.Weight.DemiBold))
         room_px = self.ground(self._view.viewport().rect()).width() - inset_px - 20
-        while metrics.horizontalAdvance(text) > room_px:
+        while metrics.horizontalAdvance(text) > room_px * 2:
             space = text.find(" ", 0, spans[0][0] - _BEFORE_MATCH if spans else 0)
             if space < 0:
                 break
             spans = tuple((start - space, length) for start, length in spans)
             text = f"…{text[space + 1 :]}"
-        return RowPart(text, bold=spans)
+        end = len(text)
+        while metrics.horizontalAdvance(text[:end]) > room_px:
+            space = text.rfind(" ", 0, end)
+            end = space if space > 0 else 0
+        end = end or len(text)  # one long word is cut
+        first = [(start, min(length, end - start)) for start, length in spans if start < end]
+        second = [(start - end - 1, length) for start, length in spans if start > end]
+        return RowPart(text[:end], bold=first), RowPart(text[end + 1 :], bold=second)

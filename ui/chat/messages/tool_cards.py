@@ -8,7 +8,7 @@ from pathlib import Path
 
 import shiboken6
 from PySide6.QtCore import QSize, QSizeF, Qt, Signal
-from PySide6.QtGui import QImage, QMouseEvent, QTextCursor
+from PySide6.QtGui import QContextMenuEvent, QImage, QMouseEvent, QTextCursor
 from PySide6.QtWidgets import (
     QFrame,
     QLineEdit,
@@ -22,12 +22,13 @@ from PySide6.QtWidgets import (
 from engine.wording import seconds
 from ui.chat.composer.pictures import picture_button
 from ui.kit.buttons import IconBadge, IconButton, copy_button, push_button
-from ui.kit.commands import Command, fill_menu
+from ui.kit.commands import Command, Entry, context_menu, fill_menu
 from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
+from ui.kit.menus import copy_text
 from ui.kit.tasks import start_task
 from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import OwnWindow
@@ -57,6 +58,8 @@ UNFINISHED = "Unfinished call"
 _MAX_SHOWN_CHARS = 20_000
 # A longer result can be shortened to this for the model, by hand.
 _LONG_CHARS = 4_000
+# The head of a card has room for no more of the arguments.
+_MAX_GIST_CHARS = 100
 
 _ENDINGS = {
     "done": "Done",
@@ -112,6 +115,17 @@ def has_none(arguments: str) -> bool:
     return "".join(arguments.split()) in ("", "{}")
 
 
+def _values_of(arguments: str) -> str:
+    """Return the values of arguments in one line; empty if they are not a JSON object."""
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return ""
+    shown = values.values() if isinstance(values, dict) else ()
+    text = ", ".join(str(value) for value in shown if isinstance(value, str | int | float))
+    return with_escapes_for_hidden(" ".join(text[:_MAX_GIST_CHARS].split()))
+
+
 def shown_result(text: str) -> str:
     """Return a result, shortened to what its card shows."""
     shown = with_directions_shown(with_control_pictures(text[:_MAX_SHOWN_CHARS]))
@@ -132,7 +146,7 @@ def call_lines(run: Run) -> list[str]:
 def _ended(result: CallResult) -> str:
     parts = [_ENDINGS[result.state]]
     if result.state == "done" and result.server:
-        parts += [seconds(result.took_s), result.server]
+        parts = [result.server, *parts, seconds(result.took_s)]
     elif result.state == "failed":
         parts += [line for line in lines_of(shown_result(result.text)) if line.strip()][:1]
     elif result.state == "denied":
@@ -329,6 +343,8 @@ class ToolCard(_Card):
         super().__init__(name)
         self._name = name
         self._arguments = arguments
+        self._gist = _values_of(arguments)
+        self._state: tuple[str, Tone] = ("", "tool")
         self._whole = ""
         self.permission: PermissionRow | None = None
         self.question: QuestionForm | None = None
@@ -385,8 +401,23 @@ class ToolCard(_Card):
         self._column.addWidget(self._bar)
         self._show_body(is_shown=True)
 
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        fold = "Show Details" if self._body.isHidden() else "Hide Details"
+        entries: list[Entry] = [
+            Command(
+                "Copy &Arguments",
+                partial(copy_text, self._arguments),
+                enabled=self.arguments is not None,
+            ),
+            Command("Copy &Result", partial(copy_text, self._whole), enabled=bool(self._whole)),
+            None,
+            Command(fold, self.unfold.click),
+        ]
+        context_menu(self, f"Call of {self._name}", entries).popup(event.globalPos())
+
     def show_state(self, text: str, tone: Tone) -> None:
-        self._show_status(text, tone)
+        self._state = text, tone
+        self._show_head()
         self.setAccessibleName(f"Tool call {self._name}, {text}: {self._arguments}")
 
     def show_progress(self, progress: CallProgress | None, share: float | None) -> None:
@@ -477,6 +508,8 @@ class ToolCard(_Card):
         """Name the fact that the call has kept, and offer to undo that as long as it is there."""
         fact_id, text = fact
         self._title.setText(f"{'Remembered' if is_kept else 'Forgotten'}: {text}")
+        self._gist = ""  # the title has it
+        self._show_head()
         if self.undo is None:
             self.undo = push_button("Undo", f"Forget {text}", kind="link")
             self.undo.clicked.connect(lambda: self.forget_requested.emit(fact_id))
@@ -494,8 +527,15 @@ class ToolCard(_Card):
         if is_left and event.position().y() <= self._head.geometry().bottom():
             self.unfold.click()
 
+    def _show_head(self) -> None:
+        """Show the state, and the arguments where nothing else does."""
+        text, tone = self._state
+        gist = self._gist if self._body.isHidden() else ""
+        self._show_status(" · ".join(filter(None, (text, gist))), tone)
+
     def _show_body(self, is_shown: bool) -> None:
         self._body.setVisible(is_shown)
+        self._show_head()
         icon, verb = ("chevron-down", "Hide") if is_shown else ("chevron-right", "Show")
         self.unfold.show_icon(icon, f"{verb} the call of {self._name}")
         if not is_shown:

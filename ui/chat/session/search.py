@@ -214,6 +214,7 @@ class Search(QAbstractListModel):
             rows.append(FoundConversation(identity, hits[0].title, len(below), named))
             is_whole = identity in self._whole or len(below) <= 4
             shown = below if is_whole else below[:3]
+            shown = sorted(shown, key=lambda hit: hit.sent_at)  # as they are read
             rows += shown
             if len(shown) < len(below):
                 rows.append(MoreHits(identity, len(below) - len(shown)))

@@ -126,7 +126,11 @@ def test_a_running_call_shows_its_progress_and_then_its_result(
     called.live.progress.clear()
     called.results.append(CallResult("c1", "done", "3\x1b[31m", "sums", "add", 2.6))
     cards.show_run(called)
-    assert "Done · 2.60 s · sums" in card.accessibleName()
+    assert "sums · Done · 2.60 s" in card.accessibleName()
+    assert card._status.text() == "sums · Done · 2.60 s · 1"
+    card.unfold.click()
+    assert card._status.text() == "sums · Done · 2.60 s", "the arguments are below"
+    card.unfold.click()
     assert card.result.toPlainText() == "3␛[31m"
     assert not card.result.isVisible()  # a finished call is one line
     QTest.mouseClick(card, Qt.MouseButton.RightButton, pos=QPoint(60, 12))  # only opens the menu

@@ -44,6 +44,23 @@ async def looked_for(search: Search, query: str) -> None:
     await eventually(lambda: not search.is_searching)
 
 
+async def test_hits_of_a_conversation_are_in_reading_order(
+    store: SqliteConversationStore, qtbot: QtBot
+) -> None:
+    texts = ("long words before the one cat that is here", "cat cat cat", "a cat")
+    messages = [ConversationMessage("user", text) for text in texts]
+    for number, message in enumerate(messages):
+        message.created_at = 1e9 + number
+    conversation = Conversation("Pets", messages)
+    store.save(conversation)
+    store.save_messages(conversation, messages)
+    search = Search(store)
+    await looked_for(search, "cat")
+    rows = [search.at(row) for row in range(search.rowCount())]
+    hits = [row for row in rows if isinstance(row, Hit)]
+    assert [hit.message_id for hit in hits] == [message.id for message in messages]
+
+
 async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
     store: SqliteConversationStore, qtbot: QtBot
 ) -> None:
