@@ -305,6 +305,8 @@ def read_claude_desktop() -> ParsedServers:
     path = claude_desktop_file()
     try:
         text = read_bounded(path).decode("utf-8")
+    except FileNotFoundError as error:
+        raise BadConfiguration("Claude Desktop is not set up on this computer.") from error
     except (OSError, UnicodeDecodeError) as error:
         cause = os_cause(error) if isinstance(error, OSError) else "it is not text in UTF-8"
         raise BadConfiguration(f"{path} could not be read: {cause}.") from error

@@ -23,7 +23,7 @@ from PySide6.QtWidgets import (
 from engine.wording import counted
 from ui.kit.buttons import Choice, ToggleSwitch, push_button
 from ui.kit.commands import Command
-from ui.kit.dialogs import choose_folder, confirm
+from ui.kit.dialogs import choose_folder, confirm, show_error
 from ui.kit.fields import disable_horizontal_scrolling
 from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
 from ui.kit.layouts import STRETCH, card, column, row, scrolling
@@ -451,7 +451,12 @@ class ToolServersWindow(OwnWindow):
         dialog.open()
 
     async def _import(self) -> None:
-        self._show_added(await self._toolbox.host.import_claude_desktop())
+        try:
+            added = await self._toolbox.host.import_claude_desktop()
+        except ToolsRefused as refused:
+            show_error(self, "No server of Claude Desktop could be imported.", str(refused))
+        else:
+            self._show_added(added)
 
     def _show_added(self, added: AddedServers) -> None:
         names, errors = added

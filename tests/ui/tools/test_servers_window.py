@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QFileDialog, QInputDialog, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QInputDialog, QMessageBox, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -469,3 +469,16 @@ async def test_tool_server_sign_in_button(
     await eventually(lambda: not button.isVisible())
     assert opened == ["https://e.org/in?client=1"]
     assert window.status.text() == "Sign in at e.org, in your browser."
+
+
+async def test_failed_import_of_claude_desktop_opens_a_message(theme: Theme, qtbot: QtBot) -> None:
+    window = ToolServersWindow(Toolbox(NoTools(), preferences_state()))
+    qtbot.addWidget(window)
+    window.show()
+    window.from_claude.click()
+    await eventually(lambda: bool(window.findChildren(QMessageBox)))
+    (box,) = window.findChildren(QMessageBox)
+    assert box.informativeText() == "Tools cannot be used here."
+    assert not window.status.isVisible()
+    box.close()
+    await finish_tasks(window)
