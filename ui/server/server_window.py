@@ -53,8 +53,8 @@ from ui.server.requests import (
 from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
 _REACHES = [("", "This Computer Only"), ("network", "My Network")]
-_REACH_PX = 860  # the width of a window with the setup of other apps
-_MODEL_PX = 1_000  # the width of a window that names the model
+# The width of a window with each of these in its head; without it, all fits a narrower one.
+_REACH_PX, _SETUP_PX, _MODEL_PX = 760, 980, 1_120
 _BESIDE_PX = 1_400  # the width from which a request is shown beside the list
 _ADVICE = (
     "While the server is on, requests of other apps appear here, with why each answer stopped."
@@ -309,7 +309,8 @@ class ServerWindow(OwnWindow):
     def _fit_head(self) -> None:
         is_on = self._server.switch.stage == "on"
         self.model.setVisible(is_on and self.width() >= _MODEL_PX)
-        self.setup.setVisible(self.width() >= _REACH_PX)
+        self.reach.setVisible(self.width() >= _REACH_PX)
+        self.setup.setVisible(self.width() >= _SETUP_PX)
 
     async def finish(self) -> None:
         await super().finish()

@@ -293,6 +293,15 @@ async def test_the_menu_of_a_row_stops_its_answer_and_sends_it_again(theme: Them
         await eventually(lambda: "replay req_1" in control.calls)
 
 
+async def test_narrow_server_window_leaves_out_parts_of_its_head(theme: Theme) -> None:
+    state = state_with(Control())
+    async with shown(server_window(state)) as window:
+        for width, are_shown in ((1200, True), (860, False), (640, False)):
+            window.resize(width, 560)
+            await eventually(lambda: window.setup.isVisible() == are_shown)  # noqa: B023
+            assert window.minimumSizeHint().width() <= width
+
+
 async def test_reach_of_the_server_changes_in_its_window(theme: Theme) -> None:
     state = state_with(Control())
     async with shown(server_window(state)) as window:
