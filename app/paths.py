@@ -149,6 +149,11 @@ def kept_prompts_folder(whose: Literal["conversations", "served"]) -> Path:
     return _cache_folder() / "prompts" / whose
 
 
+def servers_folder() -> Path:
+    """Return the folder with the addresses of the servers that run now."""
+    return _cache_folder() / "servers"
+
+
 def _cache_folder() -> Path:
     """Return the folder of what can be made again; that of data on a USB stick is there."""
     if chosen := os.environ.get("FULLSTOP_CACHE_DIR"):

@@ -20,6 +20,7 @@ from api.service.config import GREETING
 from app import paths
 from app.agents.programs import NO_KEY
 from app.exits import CommandError
+from app.process.registered_servers import registered_addresses
 from app.settings.keychain import KeyStore
 from app.settings.serve import DEFAULT_HOST, ServeOptions
 from engine.files.safe_files import read_bounded
@@ -131,7 +132,7 @@ def known_keys(options: ServeOptions) -> Iterable[str]:
 
 def running_servers(settings: ServeOptions) -> Iterator[RunningServer]:
     """Yield the servers of the window and of ``serve``; ``CommandError`` if a key is unknown."""
-    for url in server_addresses(settings):
+    for url in dict.fromkeys((*server_addresses(settings), *registered_addresses())):
         if (server := running_server(url, settings)) is not None:
             yield server
 

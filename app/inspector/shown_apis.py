@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from api.conformance.probe.detection import local_servers
 from api.conformance.probe.run import probe
@@ -22,6 +23,7 @@ from api.server.server import ServerThread
 from api.service.config import ServerConfig
 from app.inspector.recorded_engine import RecordedEngine
 from app.inspector.request_code import curl_of, python_of
+from app.process.registered_servers import registered_addresses
 from app.settings.serve import DEFAULT_HOST
 from engine import Engine
 from engine.errors import EngineError
@@ -165,6 +167,8 @@ def inspector_tools(engine: Engine, url: Callable[[], str]) -> InspectorTools:
     async def servers() -> dict[str, LocalServer]:
         own = {"Fullstop": url()} if url() else {}
         served = {"fullstop serve": f"http://{DEFAULT_HOST}:{DEFAULT_PORT}"}
+        for address in await asyncio.to_thread(registered_addresses):
+            served[f"fullstop serve, port {urlsplit(address).port}"] = address
         found = await local_servers(own | served)
         # With an API key, the window's server lists nothing.
         return {name: LocalServer(address) for name, address in own.items()} | found

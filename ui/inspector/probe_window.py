@@ -107,6 +107,7 @@ _SUBJECTS = (
     ),
 )
 _SUBJECT_PX = 80
+_ROW_TEXT_PX = 22  # where the names of servers begin in their list
 _PAGE_FRAME_PX = 4
 
 _HINT = (
@@ -369,7 +370,7 @@ class ProbeWindow(OwnWindow):
             subject = label(name)
             subject.setMinimumWidth(_SUBJECT_PX)
             lines.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
-        checks = card(*lines, spacing=8, margins=(16, 12, 16, 12))
+        checks = card(*lines, spacing=8, margins=(_ROW_TEXT_PX, 12, 16, 12))
         heading = label("Checks", "heading")
         column(heading, checks, spacing=8, margins=(0, 8, 0, 0), on=subjects)
 
@@ -381,9 +382,9 @@ class ProbeWindow(OwnWindow):
             self.servers.clear()
             for name, server in found.items():
                 address = server.url.removeprefix("http://")
-                self.servers.addItem(
-                    QListWidgetItem("\n".join((name, " · ".join((address, *server.models[:3])))))
-                )
+                title = name.partition(",")[0]  # the address has the port
+                models = " · ".join((address, *server.models[:3]))
+                self.servers.addItem(QListWidgetItem(f"{title}\n{models}"))
         rows_px = self.servers.sizeHintForRow(0) * len(found)
         self.servers.setFixedHeight(min(rows_px + _LIST_FRAME_PX, _MAX_SERVERS_PX))
         if not self.url.text() and found:

@@ -10,7 +10,13 @@ from api.service.config import GREETING
 from app import running_servers
 from app.agents.programs import NO_KEY
 from app.exits import CommandError
-from app.running_servers import RunningServer, ServedModel, running_server, server_addresses
+from app.process.registered_servers import registered, registered_addresses
+from app.running_servers import (
+    RunningServer,
+    ServedModel,
+    running_server,
+    server_addresses,
+)
 from app.settings.serve import ServeOptions
 from tests.support.outside.certificates import write_certificate
 from tests.support.outside.raw_server import RawServer, answering, raw_server
@@ -79,3 +85,18 @@ def test_encrypted_server_is_found_by_its_certificate(tmp_path: Path) -> None:
         assert found.models == (ServedModel("m", None, True, None),)
         pretended = ServeOptions(port=options.port, tls_cert=other.cert)
         assert running_server(url, pretended) is None
+
+
+def test_registered_server_is_found_at_any_port(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("FULLSTOP_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(running_servers, "server_addresses", lambda _: ["http://127.0.0.1:9"])
+    with raw_server(lambda _: [answering(b'{"data": []}')]) as server:
+        with registered(server.url):
+            (tmp_path / "servers" / "999999999").write_text("http://127.0.0.1:1")
+            (found,) = running_servers.running_servers(ServeOptions())
+            assert found.url == server.url
+            assert registered_addresses() == [server.url]
+        assert list(running_servers.running_servers(ServeOptions())) == []
+    assert list((tmp_path / "servers").iterdir()) == [], "of processes that have ended, too"
