@@ -249,9 +249,18 @@ class ConversationView(QListView):
         if event.button() is Qt.MouseButton.RightButton:
             return
         self.setFocus(Qt.FocusReason.MouseFocusReason)
-        super().mousePressEvent(event)
-        index = self.indexAt(event.position().toPoint())
+        position = event.position().toPoint()
+        index = self.indexAt(position)
         row = self._rows.at(index.row()) if index.isValid() else None
+        delegate = self.itemDelegate()
+        if (
+            isinstance(delegate, ConversationDelegate)
+            and isinstance(row, Conversation | ConversationFolder)
+            and delegate.more_area(self.visualRect(index)).contains(position)
+        ):
+            self.customContextMenuRequested.emit(position)
+            return
+        super().mousePressEvent(event)
         if isinstance(row, ConversationFolder) and event.button() is Qt.MouseButton.LeftButton:
             self._rows.toggle(row)
 

@@ -12,6 +12,8 @@ from PySide6.QtCore import (
     QMimeData,
     QModelIndex,
     QObject,
+    QPoint,
+    QRect,
     QSize,
     Qt,
     Signal,
@@ -21,6 +23,7 @@ from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 
 from engine.wording import counted
 from ui.chat.session.conversation_list import ConversationList
+from ui.kit import icons
 from ui.kit.dates import format_day, format_time
 from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
@@ -32,6 +35,7 @@ NEEDS_YOU = "● Needs Approval"
 Row = ConversationFolder | Conversation | str
 """A folder's row opens and closes it; a text is the heading of a section."""
 _ROW_PX, _INSIDE_PX = 32, 18  # a row in a folder begins below the folder’s name
+_MORE_PX = 14
 _BESIDE_PX = 64  # beside a title and its time: the edges, a pin, the space between them
 
 
@@ -291,6 +295,15 @@ class ConversationDelegate(RowDelegate):
             option = QStyleOptionViewItem(option)
             option.state |= QStyle.StateFlag.State_Selected
         super().paint(painter, option, index)
+        if is_hovered:
+            area = self.more_area(option.rect)
+            image = icons.pixmap("more", current_theme().colors.muted, _MORE_PX)
+            painter.drawPixmap(area.center() - QPoint(_MORE_PX // 2 - 1, _MORE_PX // 2 - 1), image)
+
+    def more_area(self, row: QRect) -> QRect:
+        """Return where the row below the pointer has the button of its menu."""
+        ground = self.ground(row)
+        return ground.adjusted(ground.width() - _MORE_PX - 16, 0, 0, 0)
 
     def content(self, index: Index) -> RowContent | None:
         colors, model = current_theme().colors, index.model()
@@ -299,14 +312,16 @@ class ConversationDelegate(RowDelegate):
         row = model.at(index.row())
         if isinstance(row, str):
             return None
+        kept_px = _MORE_PX + 8 if self._hovered_px else 0
         if isinstance(row, ConversationFolder):
             arrow = "chevron-down" if row.is_open else "chevron-right"
             title = RowPart(row.name, "", "folder", colors.muted)
-            return RowContent(title, arrow, right=RowPart(str(model.count_in(row))))
+            count = RowPart(str(model.count_in(row)))
+            return RowContent(title, arrow, right=count, kept_px=kept_px)
         inset_px = _INSIDE_PX if model.is_inside_folder(row) else 0
         right, when = RowPart(icon="pencil" if row.has_draft else ""), when_text(row.updated_at)
         needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
-        if not right.icon and needed_px + inset_px + _BESIDE_PX <= self._hovered_px:
+        if not right.icon and needed_px + inset_px + kept_px + _BESIDE_PX <= self._hovered_px:
             right = RowPart(when)
         if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)
@@ -317,6 +332,7 @@ class ConversationDelegate(RowDelegate):
             right=right,
             weight=QFont.Weight.Normal,
             inset_px=inset_px,
+            kept_px=kept_px,
         )
 
     def updateEditorGeometry(

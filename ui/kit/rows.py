@@ -47,6 +47,7 @@ class RowContent:
     weight: QFont.Weight = QFont.Weight.Medium
     elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight
     inset_px: int = 0
+    kept_px: int = 0  # at the right, for a button that the delegate draws
     has_ground: bool = True
 
 
@@ -96,7 +97,7 @@ class RowDelegate(QStyledItemDelegate):
         if content.has_ground:
             is_current = self._has_focus and index == self._view.currentIndex()
             icons.draw_row_ground(painter, area, option.state, colors, has_focus=is_current)
-        inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX, -_ABOVE_PX)
+        inner = area.adjusted(_SIDE_PX, _ABOVE_PX, -_SIDE_PX - content.kept_px, -_ABOVE_PX)
         small = self._font(0.9, QFont.Weight.Normal)
         below = _below(content)
         inner.setHeight(inner.height() // (1 + len(below)))

@@ -252,6 +252,18 @@ async def test_naming_a_folder_leaves_open_ones_open(window: MainWindow) -> None
     assert "Cherries" in listed(window)
 
 
+async def test_button_of_a_row_opens_its_menu(window: MainWindow) -> None:
+    view, rows = window.sidebar.list, window.sidebar.rows
+    before = window.workspace.selected
+    area = view.visualRect(rows.index_of(one(window, "Dates")))
+    place = view.itemDelegate().more_area(area).center()
+    QTest.mouseClick(view.viewport(), Qt.MouseButton.LeftButton, pos=place)
+    [menu] = [one for one in window.sidebar.findChildren(QMenu) if one.isVisible()]
+    assert menu.actions()[0].text() == "Re&name"
+    assert window.workspace.selected is before
+    menu.close()
+
+
 async def test_blank_chat_has_no_commands_without_effect(window: MainWindow) -> None:
     window.workspace.new_conversation()
     menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Conversation")
