@@ -222,7 +222,7 @@ class ModelDetails(QFrame):
         # A failure for another reason stands alone.
         is_gated = model is not None and model.is_gated
         if download is not None and has_failed:
-            is_gated = is_gated and "gated" in download.message
+            is_gated = is_gated and " is gated" in download.message
         self.gated.setVisible(is_gated)
         self.accept.setVisible(is_gated)
         if is_gated:

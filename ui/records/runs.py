@@ -3,6 +3,8 @@
 Plain records without Qt; changed on the main thread only.
 """
 
+import json
+import re
 import time
 import uuid
 from collections.abc import Collection
@@ -57,6 +59,8 @@ RunState = Literal[
 
 # Reading a prompt has figures only where it takes a while.
 _SHORT_S, _LONG_PROMPT = 3, 4_000
+# The beginning of a call as most models write it.
+_CALL = re.compile(r'\s*\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"(?:arguments|parameters)"\s*:')
 
 
 class Pace:
@@ -328,6 +332,17 @@ class Run:
         is_cut = bool(end.unfinished_tool_call or end.details.planned_call)
         is_usual = end.stop.kind in (StopKind.EOS, StopKind.TOOL_CALL)
         return is_usual and not is_cut and end.stop.source != FORK_SOURCE
+
+    @property
+    def has_unreadable_call(self) -> bool:
+        """Whether its whole text is a tool call that is not valid JSON, and so was not made."""
+        if self.finished is None or self.tool_calls or not _CALL.match(self.text):
+            return False
+        try:
+            json.loads(self.text)
+        except (ValueError, RecursionError):
+            return self.finished.stop.kind is StopKind.EOS
+        return False
 
     def text_past_stop(self, structure: Collection[str] = ()) -> str:
         """Return the text with which the answer goes on: past the stop that ended it, if one did.

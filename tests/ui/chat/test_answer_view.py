@@ -9,13 +9,16 @@ from PySide6.QtCore import QEvent, QPoint, Qt
 from PySide6.QtGui import QGuiApplication, QImage, QTextOption
 from PySide6.QtWidgets import QApplication, QButtonGroup, QLabel, QToolButton
 
-from engine.stopping.record import StopKind
+from engine.stopping.record import StopInfo, StopKind
 from engine.values.events import (
+    Finished,
     PromptProgress,
+    Timing,
     ToolCallAbandoned,
     ToolCallArguments,
     ToolCallCompleted,
     ToolCallStarted,
+    Usage,
 )
 from engine.values.request import ToolCall
 from tests.support.answers.said import finished_run
@@ -49,6 +52,21 @@ def test_each_call_has_a_card_with_its_arguments_line_by_line(
     copy = next(one for one in buttons if one.accessibleName() == "Copy the arguments of add")
     copy.click()
     assert QGuiApplication.clipboard().text() == pretty(calls[0].arguments)
+
+
+def test_call_that_cannot_be_read_is_named_and_folded(theme: Theme, qapp: QApplication) -> None:
+    broken = '{"name": "get_wea", "arguments": {"wait_s": , "b": "Paris"}}'
+    end = Finished(StopInfo(StopKind.EOS), Usage(), Timing())
+    view = shown(theme, finished_run(broken, tool_calls=[], finished=end))
+    assert view.call_head.isVisible()
+    assert "could not be read" in view.call_head.text()
+    assert not view.text_view.isVisible()
+    view.call_head.click()
+    assert view.text_view.isVisible()
+    assert "get_wea" in view.text_view.toPlainText()
+    for text in ("Say {", '{"name": "Ann", "arguments": {}}'):
+        run = finished_run(text, tool_calls=[], finished=end)
+        assert shown(theme, run).text_view.isVisible()
 
 
 def test_the_card_of_a_call_grows_while_the_model_writes_it(

@@ -6,7 +6,7 @@ from functools import cached_property
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor, QTextOption
-from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QLabel, QWidget
+from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QLabel, QPushButton, QWidget
 
 from engine.stopping.record import StopKind
 from engine.values.figures import figures
@@ -242,6 +242,14 @@ class AnswerView(ShownMessage):
         return thinking
 
     @cached_property
+    def call_head(self) -> QPushButton:
+        """The line in place of a tool call that could not be read; it unfolds the text."""
+        head = fold_button("The model’s tool call could not be read, so it was not made")
+        head.toggled.connect(lambda _: self.show_edited_part())
+        self._parts.insertWidget(self._parts.indexOf(self.text_view), head, 0, _LEFT)
+        return head
+
+    @cached_property
     def raw_view(self) -> RawText:
         raw = RawText()
         self._parts.insertWidget(self._parts.indexOf(self.text_view) + 1, raw, 0, _LEFT)
@@ -271,7 +279,8 @@ class AnswerView(ShownMessage):
 
     def searched_parts(self) -> list[SearchedPart]:
         """Return the views of ``answer_lines``."""
-        text = SearchedText(self.text_view, self.raw)
+        has_fold = self._has("call_head")
+        text = SearchedText(self.text_view, self.call_head if has_fold else self.raw)
         thinking: list[SearchedPart] = []
         if self._has("thinking"):
             thinking.append(SearchedText(self.thinking.text_view, self.thinking.head))
@@ -394,9 +403,9 @@ class AnswerView(ShownMessage):
 
     def show_edited_part(self) -> None:
         is_raw, is_edited = self.raw.isChecked(), self.editor is not None
-        self.text_view.setVisible(
-            bool(self.run.text or self.run.cut_text) and not is_raw and not is_edited
-        )
+        is_folded = self.run.has_unreadable_call and not self.call_head.isChecked()
+        has_text = bool(self.run.text or self.run.cut_text)
+        self.text_view.setVisible(has_text and not (is_raw or is_edited or is_folded))
         if is_raw or self._has("raw_view"):
             self.raw_view.setVisible(is_raw and not is_edited)
         if is_raw:
