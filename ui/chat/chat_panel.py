@@ -36,6 +36,7 @@ from ui.kit.dialogs import confirm_link, prompt_text
 from ui.kit.fields import FileDrops, is_typed_text
 from ui.kit.labels import ElidedLabel
 from ui.kit.layouts import STRETCH, column, row
+from ui.kit.motion import dissolve
 from ui.kit.tasks import finish_tasks, start_task
 from ui.kit.theme import HEAD_PX, current_theme
 from ui.kit.windows import in_reading_order
@@ -500,6 +501,7 @@ class ChatPanel(QWidget):
 
     def _show(self, opened: ConversationController) -> None:
         if self._opened is not None:
+            dissolve(self)
             self._opened.sides_changed.disconnect(self._show_sides)
         self._opened = opened
         self.message_sender.show_draft(opened)
@@ -543,6 +545,8 @@ class ChatPanel(QWidget):
     def _show_page(self, page: QWidget) -> None:
         """Show the part above the composer, which an empty chat has at 40% of the height."""
         is_empty = page is self.welcome
+        if self.messages.currentWidget() is self.welcome and not is_empty:
+            dissolve(self)  # the message field moves down
         self.messages.setCurrentWidget(page)
         self.welcome.below.setVisible(is_empty)
         self._rows.setStretchFactor(self.messages, 2)

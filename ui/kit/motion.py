@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QPointF, QPropertyAnimation, Qt, QTimer
 from PySide6.QtGui import QColor, QHideEvent, QLinearGradient, QPainter, QPaintEvent, QShowEvent
-from PySide6.QtWidgets import QGraphicsOpacityEffect, QWidget
+from PySide6.QtWidgets import QGraphicsOpacityEffect, QLabel, QWidget
 
 from ui.kit.theme import current_theme
 
@@ -40,6 +40,21 @@ def fade(widget: QWidget, *, is_in: bool, then: Callable[[], object] = lambda: N
 
     fading.finished.connect(end)
     fading.start()
+
+
+def dissolve(widget: QWidget) -> None:
+    """Let the present look of a widget fade away over the next one."""
+    options, name = Qt.FindChildOption.FindDirectChildrenOnly, "passing_look"
+    is_dissolving = widget.findChild(QLabel, name, options) is not None
+    if is_dissolving or not (current_theme().has_motion and widget.isVisible()):
+        return
+    picture = QLabel(widget)
+    picture.setObjectName(name)
+    picture.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+    picture.setPixmap(widget.grab())
+    picture.setGeometry(widget.rect())
+    picture.show()
+    fade(picture, is_in=False, then=picture.deleteLater)
 
 
 class Shimmer(QWidget):

@@ -1,12 +1,12 @@
 """Movements, which nothing makes where motion is reduced."""
 
 import pytest
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from ui.kit.buttons import UndoBar
 from ui.kit.labels import label
-from ui.kit.motion import Shimmer, fade
+from ui.kit.motion import Shimmer, dissolve, fade
 from ui.kit.theme import Theme
 
 
@@ -34,3 +34,18 @@ def test_movements_end_in_place_and_are_off_with_reduced_motion(
     bar.offer("Deleted", lambda: None)
     assert bar.isVisible()
     qtbot.waitUntil(lambda: bar.graphicsEffect() is None)
+
+
+def test_dissolving_shows_the_former_look_for_a_moment(
+    theme: Theme, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theme, "has_motion", True)
+    page = QWidget()
+    qtbot.addWidget(page)
+    dissolve(page)
+    assert not page.findChildren(QLabel)  # it is not seen
+    page.show()
+    dissolve(page)
+    dissolve(page)
+    assert len(page.findChildren(QLabel)) == 1
+    qtbot.waitUntil(lambda: not page.findChildren(QLabel))

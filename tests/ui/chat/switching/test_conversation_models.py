@@ -198,5 +198,5 @@ async def test_load_failure_is_explained_once(several: SeveralModels) -> None:
     assert "beta could not be loaded" in view.reason.accessibleName()
     card = several.window.stop_panel.verdict
     card.refresh()
-    assert card.sentence.text() == "This message was not sent to the model."
+    assert card.sentence.text() == "This message was not sent to the model"
     assert card.detail.isHidden()
