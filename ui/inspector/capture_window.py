@@ -267,14 +267,15 @@ def _finding(finding: Finding, colors: Colors) -> Html:
         Severity.WARNING: (colors.limit, colors.limit_soft),
         Severity.NOTE: (colors.quiet, colors.quiet_soft),
     }[finding.severity]
-    position = "" if finding.event_index is None else f" (event {finding.event_index + 1})"
+    sentence = _shortened(finding.sentence)
+    if finding.event_index is not None:
+        sentence = f"{sentence.removesuffix('.')} (event {finding.event_index + 1})."
     excerpt = joined(BREAK, code(visible(_shortened(finding.excerpt)))) if finding.excerpt else ""
     return paragraph(
         badge(strong(_LABELS[finding.severity]), color, ground),
         SPACE,
         " ",
-        with_code_spans(_shortened(finding.sentence)),
-        position,
+        with_code_spans(sentence),
         excerpt,
         style="margin:0 0 8px 0",
     )

@@ -445,7 +445,7 @@ class PromptTab(InspectorTab):
         colors = current_theme().colors
         plain, old, special = (QTextCharFormat() for _ in range(3))
         plain.setForeground(QColor(colors.text))
-        old.setForeground(QColor(colors.faint))
+        old.setForeground(QColor(colors.muted))
         special.setForeground(QColor(colors.tool))
         differing = QTextCharFormat()
         differing.setForeground(QColor(colors.fault))

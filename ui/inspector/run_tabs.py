@@ -37,7 +37,7 @@ from ui.words import display_name, draft_summary
 _UNKNOWN = "The times of this answer are not known."
 _COMMON_CHARS, _DIFFERENT_CHARS = 160, 4_000  # before and after the first difference
 _NAMED_CHARS = 24
-_BAR_PX, _PHASE_GAP_PX = 10, 8
+_BAR_PX, _PHASE_GAP_PX, _AXIS_PX = 10, 8, 4
 
 
 def _conversation(shown: ShownRun) -> str:
@@ -72,7 +72,7 @@ class TimingTab(InspectorTab):
         self.waits = label("", "muted", 0.95, is_wrapped=True)
         inside = QWidget()
         inside.setObjectName("scrolled")
-        column(self.note, self.bars, self.drafts, self.waits, STRETCH, spacing=12, on=inside)
+        column(self.note, self.bars, self.drafts, self.waits, STRETCH, spacing=8, on=inside)
         area = scrolling(inside, "Where the time went", goes_sideways=False)
         column(area, margins=(0, 12, 0, 0), on=self)
 
@@ -108,7 +108,7 @@ class PhaseChart(QWidget):
         names = (f"{phase.name} {seconds(phase.took_s)}, {phase.note}" for phase in run_phases)
         self.setAccessibleName("; ".join(names) or "Phases")
         line = self.fontMetrics().lineSpacing()
-        self.setFixedHeight(len(run_phases) * (2 * line + _PHASE_GAP_PX) + 2 * line)
+        self.setFixedHeight(len(run_phases) * (2 * line + _PHASE_GAP_PX) + _AXIS_PX + line)
         self.setVisible(bool(run_phases))
         self.update()
 
@@ -119,7 +119,7 @@ class PhaseChart(QWidget):
         left, right = 12 * width, self.width() - 12 * width
         px_per_s = (right - left) / total_s
         painter = QPainter(self)
-        foot = self.height() - 2 * line
+        foot = self.height() - _AXIS_PX - line
         step_s = _step_of(total_s)
         for number in range(int(total_s / step_s) + 1):
             x = round(left + number * step_s * px_per_s)
