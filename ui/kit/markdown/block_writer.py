@@ -23,7 +23,6 @@ from PySide6.QtGui import (
 
 from ui.kit.colors import Colors
 from ui.kit.markdown.inline_writer import (
-    CODE_PROPERTY,
     DEPTH_PROPERTY,
     MARK_PROPERTY,
     MEASURE_PROPERTY,
@@ -34,6 +33,7 @@ from ui.kit.markdown.inline_writer import (
 from ui.kit.markdown.parser import formula_source, table_tokens
 from ui.kit.markdown.pictures import Pictures
 from ui.kit.markdown.style import (
+    CODE_PROPERTY,
     DIFFS,
     GROUND_PROPERTY,
     Decoration,

@@ -14,7 +14,6 @@ from PySide6.QtCore import QMimeData
 from PySide6.QtGui import QFont, QTextBlock, QTextCharFormat, QTextCursor, QTextDocument, QTextTable
 
 from ui.kit.markdown.inline_writer import (
-    CODE_PROPERTY,
     DEPTH_PROPERTY,
     LINE_SEPARATOR,
     MARK_PROPERTY,
@@ -22,7 +21,7 @@ from ui.kit.markdown.inline_writer import (
     SOURCE_PROPERTY,
     TAG_PROPERTY,
 )
-from ui.kit.markdown.style import table_at
+from ui.kit.markdown.style import CODE_PROPERTY, table_at
 
 Cell = tuple[QTextBlock, int, int]
 """A block, and the positions between which it is selected."""

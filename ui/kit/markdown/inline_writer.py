@@ -27,11 +27,9 @@ LINE_SEPARATOR = "\u2028"
 # The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
 TAG_PROPERTY = QTextFormat.Property.UserProperty.value + 2
-# Of a block: how deep in lists it is, and its mark there; its language if it is code; how many
-# quotes it is in.
+# Of a block: how deep in lists it is, and its mark there; how many quotes it is in.
 DEPTH_PROPERTY = QTextFormat.Property.UserProperty.value + 3
 MARK_PROPERTY = QTextFormat.Property.UserProperty.value + 4
-CODE_PROPERTY = QTextFormat.Property.UserProperty.value + 5
 QUOTE_PROPERTY = QTextFormat.Property.UserProperty.value + 6
 # Of a block of text: its lines are no longer than is readable; code and tables take all the width.
 MEASURE_PROPERTY = QTextFormat.Property.UserProperty.value + 7

@@ -35,7 +35,8 @@ Runs = tuple[tuple[str, str], ...]
 _NUMBER = "999"
 # The languages of changes.
 DIFFS = (["diff"], ["patch"], ["udiff"])
-# Of a block of code: the color of its ground.
+# Of a block of code: its language; the color of its ground.
+CODE_PROPERTY = QTextFormat.Property.UserProperty.value + 5
 GROUND_PROPERTY = QTextFormat.Property.UserProperty.value + 8
 # Of code within a line: it has a rounded ground.
 CHIP_PROPERTY = QTextFormat.Property.UserProperty.value + 9
@@ -280,7 +281,8 @@ class Decorations:
             area = layout.blockBoundingRect(block)
             if area.top() > seen.bottom():
                 break
-            fragments = block.begin()
+            is_code = block.blockFormat().hasProperty(CODE_PROPERTY)
+            fragments = block.end() if is_code else block.begin()
             while not fragments.atEnd():
                 piece = fragments.fragment()
                 form = piece.charFormat()
