@@ -432,7 +432,7 @@ class Sidebar(QFrame):
             self.writing_requested.emit()
 
     def _show_current(self) -> None:
-        self.rows.open_conversation = self._workspace.selected
+        self.rows.mark_open(self._workspace.selected)
         self.list.show_current(self.rows.index_of(self._workspace.selected))
         self.list.viewport().update()  # also the row of a folder
 

@@ -142,6 +142,12 @@ class SidebarRows(QAbstractListModel):
 
     # -- intents ---------------------------------------------------------------------------
 
+    def mark_open(self, conversation: Conversation) -> None:
+        """Note the open conversation, whose row is there though it is blank."""
+        if conversation is not self.open_conversation:
+            self.open_conversation = conversation
+            self._refresh()
+
     def show_archive(self, shows_archive: bool) -> None:
         if self.shows_archive != shows_archive:
             self.shows_archive = shows_archive
@@ -188,8 +194,9 @@ class SidebarRows(QAbstractListModel):
     # -- inside ----------------------------------------------------------------------------
 
     def _is_listed(self, conversation: Conversation) -> bool:
-        if conversation.is_blank:
-            return False  # *New Chat* opens it
+        is_begun = conversation.placement.folder_id and conversation is self.open_conversation
+        if conversation.is_blank and not is_begun:
+            return False  # *New Chat*, or that of its folder, opens it
         return conversation.placement.is_archived == self.shows_archive
 
     def _arranged(self) -> Iterator[Row]:

@@ -131,9 +131,8 @@ class Conversation:
 
     @property
     def is_blank(self) -> bool:
-        """Whether it is the new chat that no list shows: unused, untitled and in no folder."""
-        has_place = self.is_pinned or self.placement.folder_id
-        return self.is_unused and self.title == UNTITLED and not has_place
+        """Whether nothing of it is the user's: unused, untitled and not pinned."""
+        return self.is_unused and self.title == UNTITLED and not self.is_pinned
 
     @property
     def has_draft(self) -> bool:

@@ -435,8 +435,12 @@ class ToolServersWindow(OwnWindow):
         await self._toolbox.start_added(config.name)
 
     def _ask_deletion(self, server: ServerState) -> None:
-        remove = self._toolbox.host.remove
-        delete = Command("Delete", lambda: self._begin(remove(server.name)), is_destructive=True)
+
+        def remove() -> None:
+            self.list.setFocus()  # not on the button that deletes the next one
+            self._begin(self._toolbox.host.remove(server.name))
+
+        delete = Command("Delete", remove, is_destructive=True)
         confirm(
             self,
             f"Delete the MCP server “{server.name}”?",

@@ -264,6 +264,18 @@ async def test_button_of_a_row_opens_its_menu(window: MainWindow) -> None:
     menu.close()
 
 
+async def test_blank_chat_of_a_folder_is_listed_while_it_is_open(window: MainWindow) -> None:
+    open_folder(window, "Work")
+    folder = window.workspace.conversations.folders.all()[0]
+    window.sidebar._begin_in(folder)
+    assert listed(window)[:2] == ["[Work]", "New Chat"]
+    window.workspace.open(one(window, "Dates"))
+    assert "New Chat" not in listed(window)
+    assert window.sidebar.rows.count_in(folder) == 0
+    window.sidebar._begin_in(folder)
+    assert listed(window).count("New Chat") == 1
+
+
 async def test_blank_chat_has_no_commands_without_effect(window: MainWindow) -> None:
     window.workspace.new_conversation()
     menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Conversation")
