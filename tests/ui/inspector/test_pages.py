@@ -25,7 +25,7 @@ def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
         Capture(dialect=WireDialect.CHAT, is_streamed=True), findings=(finding,)
     )
     page = capture_page(answers, LIGHT)
-    assert "The stop “<code>END</code>” stands in the text. (event 3)" in page
+    assert "The stop “<code>END</code>” stands in the text (event 3)." in page
     assert "<code>abc·END</code>" in page
 
 
