@@ -276,6 +276,7 @@ class ModelSwitcher(Popover):
         self.empty = QWidget()
         self.hub_search = ElidedButton()
         self.hub_search.setProperty("kind", "row")
+        self.hub_search.setProperty("is_current", True)  # Return in the field runs it
         self.hub_search.setIcon(themed_icon("search", "muted"))
         self.hub_search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.hub_search.clicked.connect(self._find)

@@ -124,6 +124,7 @@ QPushButton[kind="row"] {
     padding: 3px 8px;
 }
 QPushButton[kind="row"]:hover { background: $hover; }
+QPushButton[kind="row"][is_current="true"] { background: $accent_soft; }
 QPushButton[kind="suggestion"] {
     background: $raised; border: 1px solid $line; border-radius: 12px; padding: 0;
 }
@@ -289,6 +290,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #find_bar { background: $sunken; border-bottom: 1px solid $line; }
 
 #question_bar { background: $limit_soft; border: 1px solid $line; border-radius: 8px; }
+#question_bar[is_question="false"] { background: $raised; }
 #hint_bar { background: $match_soft; border: none; border-radius: 8px; }
 #problem_bar { background: $fault_soft; border-bottom: 1px solid $line; }
 

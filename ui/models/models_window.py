@@ -20,6 +20,7 @@ from ui.kit.fields import ListSearchField
 from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import STRETCH, column, row
 from ui.kit.menus import copy_text, escape_mnemonics
+from ui.kit.theme import restyle
 from ui.kit.windows import OwnWindow
 from ui.models.finder import ORDERS, Finder, SortAndFilter
 from ui.models.loading_after import LoadingAfter
@@ -40,7 +41,7 @@ class QuestionBar(QFrame):
         super().__init__()
         self.setObjectName("question_bar")
         self.caption = label("", "", 1.0, is_wrapped=True)
-        self._row = row((self.caption, 1), spacing=8, margins=(14, 9, 10, 9), on=self)
+        self._row = row((self.caption, 1), spacing=8, margins=(12, 8, 8, 8), on=self)
         self.buttons: list[QPushButton] = []
         self.hide()
 
@@ -52,6 +53,7 @@ class QuestionBar(QFrame):
             button.hide()
             button.deleteLater()
         self.caption.setText(text)
+        restyle(self, "is_question", focus is not None)
         self.buttons = []
         for answer in (*answers, Command(close, self.hide)):
             button = QPushButton(answer.label)
@@ -446,7 +448,7 @@ class ModelsWindow(OwnWindow):
         result, memory = entry.hub, self.finder.memory
         if result is not None and result.model.fit(memory) is Fit.TOO_LARGE:
             self.question.ask(
-                f"{entry.title} is too large for {THIS_COMPUTER}. Get it anyway?",
+                f"{entry.title} may fail to load, or slow other apps down. Get it anyway?",
                 Command("Get Anyway", partial(self.start, entry.name)),
                 focus=-1,
             )
@@ -499,8 +501,8 @@ class ModelsWindow(OwnWindow):
     def _load(self, model: LibraryModel) -> None:
         if model.fit is Fit.TOO_LARGE:
             self.question.ask(
-                f"{display_name(model.found.name)} is too large for "
-                f"{THIS_COMPUTER}. Load it anyway?",
+                f"{display_name(model.found.name)} may fail to load, or slow other apps down. "
+                "Load it anyway?",
                 Command("Load Anyway", lambda: self._change(model)),
                 focus=-1,
             )
