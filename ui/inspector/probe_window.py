@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from PySide6.QtCore import QSignalBlocker, QSizeF, Qt
 from PySide6.QtGui import QCloseEvent, QShowEvent
@@ -428,6 +429,7 @@ class ProbeWindow(OwnWindow):
         self.results, self._report = [], None
         self.folded.setChecked(True)  # the results appear as they come
         self._refresh()
+        self.cancel.setFocus()
         self._task = start_task(self, self._probe(options), "probe")
 
     def _cancel(self) -> None:
@@ -560,5 +562,6 @@ class ProbeWindow(OwnWindow):
     def _name_of(self, report: Report) -> str:
         """Return the name of a known server, or its ``Server`` header, or its address."""
         known = (name for name, one in self._found if report.url.startswith(f"{one.url}/"))
-        name, header = next(known, ""), report.server.replace("/", " ", 1)
-        return (header if header.startswith(name) else name) or report.url
+        name, own = next(known, ""), report.server.replace("/", " ", 1)
+        is_same = own.casefold().startswith(name.casefold().split(" ")[0])
+        return (own if is_same else name) or own or urlsplit(report.url).netloc

@@ -28,6 +28,13 @@ _LOCAL_PORTS = {
     "vLLM": 8000,
     "SGLang": 30000,
 }
+# Headers of libraries that serve many programs, and where these name their version.
+_LIBRARY = re.compile(r"python|aiohttp|uvicorn|hypercorn|gunicorn|basehttp|werkzeug", re.I)
+_VERSIONS = (
+    ("/api/version", "Ollama", "version"),
+    ("/props", "llama.cpp", "build_info"),
+    ("/version", "vLLM", "version"),
+)
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 
 
@@ -152,7 +159,7 @@ async def detect_server(
     return DetectedServer(
         client=client,
         others=tuple(other.driver.dialect for other, _, _ in answering[1:]),
-        server=exchange.headers.get("server", ""),
+        server=await _server_name(session, base, exchange.headers.get("server", ""), options),
         model=model if not options.model and model and _is_name(model) else client.model,
         conclusions=tuple(conclusions),
     )
@@ -202,27 +209,45 @@ def _may_be_model(exchange: Exchange) -> bool:
 async def _list_models(
     session: aiohttp.ClientSession, base: str, options: ProbeOptions
 ) -> list[str]:
+    begin = "/v1" if options.base_path is None else f"/{options.base_path.strip('/')}".rstrip("/")
+    for path in (f"{begin}/models", "/api/tags"):
+        if names := _model_names(await _get_json(session, base + path, options)):
+            return names
+    return []
+
+
+async def _server_name(
+    session: aiohttp.ClientSession, base: str, header: str, options: ProbeOptions
+) -> str:
+    """Return name and version of a server, also where its header names a library; may be empty."""
+    if header and not _LIBRARY.match(header):
+        return header
+    for path, name, field in _VERSIONS:
+        found = await _get_json(session, base + path, options)
+        version = found.get(field) if isinstance(found, dict) else None
+        if _is_name(version):
+            return f"{name}/{version}"
+    return ""
+
+
+async def _get_json(session: aiohttp.ClientSession, url: str, options: ProbeOptions) -> Any:
+    """Return the JSON at an address; None if there is none."""
     key = options.api_key
     headers = {"authorization": f"Bearer {key}", "x-api-key": key} if key else {}
     headers |= {name.lower(): value for name, value in options.headers}
-    begin = "/v1" if options.base_path is None else f"/{options.base_path.strip('/')}".rstrip("/")
-    for path in (f"{begin}/models", "/api/tags"):
-        try:
-            async with session.get(
-                base + path,
-                headers=headers,
-                timeout=aiohttp.ClientTimeout(total=min(10.0, options.timeout_s)),
-                allow_redirects=False,  # the key is for this server only
-            ) as response:
-                received = Received()
-                if response.status != 200 or await received.read(response):
-                    continue
-            names = _model_names(parse_json(received.content.decode("utf-8", "replace")))
-            if names:
-                return names
-        except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
-            continue
-    return []
+    try:
+        async with session.get(
+            url,
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=min(10.0, options.timeout_s)),
+            allow_redirects=False,  # the key is for this server only
+        ) as response:
+            received = Received()
+            if response.status != 200 or await received.read(response):
+                return None
+        return parse_json(received.content.decode("utf-8", "replace"))
+    except (aiohttp.ClientError, OSError, ValueError, TimeoutError):
+        return None
 
 
 async def local_servers(ours: Mapping[str, str]) -> dict[str, LocalServer]:

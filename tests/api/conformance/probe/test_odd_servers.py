@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from api.conformance.captures.values import WireDialect
 from api.conformance.probe.markdown import as_text
@@ -186,3 +187,25 @@ class HidesItsThinking(FamilyServer):
 @pytest.mark.parametrize("is_quick", [True, False])
 def test_a_server_that_hides_its_thinking_is_judged(is_quick: bool) -> None:
     nothing_is_wrong(report_on(HidesItsThinking(MESSAGES), is_quick=is_quick))
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "name"),
+    [
+        ("/api/version", {"version": "0.9.1"}, "Ollama/0.9.1"),
+        ("/props", {"build_info": "b4567-abc"}, "llama.cpp/b4567-abc"),
+        ("/version", {"version": "0.11.0"}, "vLLM/0.11.0"),
+        ("/version", {"version": 3}, ""),
+        ("/version", [], ""),
+    ],
+)
+def test_server_is_named_by_its_version_not_its_library(path: str, body: Any, name: str) -> None:
+    class Named(FamilyServer):
+        def routes(self, app: web.Application) -> None:
+            async def version(request: web.Request) -> web.Response:
+                return web.json_response(body)
+
+            super().routes(app)
+            app.router.add_get(path, version)
+
+    assert report_on(Named(WireDialect.MESSAGES), max_requests=20).server == name
