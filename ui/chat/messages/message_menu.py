@@ -4,7 +4,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QPoint, QPointF, Qt, QUrl, Signal
-from PySide6.QtWidgets import QAbstractButton, QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QWidget
 
 from engine.wording import quoted
 from ui.chat.composer.composer import Composer
@@ -58,15 +58,21 @@ def link_at(view: MessageView, position: QPoint) -> str:
     return ""
 
 
-def code_at(view: MessageView, position: QPoint) -> QAbstractButton | None:
-    """Return the copy button of the code block at a place of the screen."""
+def copy_at(view: MessageView, position: QPoint) -> Command | None:
+    """Return the command that copies the code or the table at a place of the screen."""
     if not isinstance(view, AnswerView):
         return None
     text = view.text_view
     inside = QPointF(text.viewport().mapFromGlobal(position))
-    blocks = (each for each in text.decorations if each.kind == "code")
-    found = zip(blocks, text.copy_buttons, strict=False)
-    return next((button for block, button in found if text.area(block).contains(inside)), None)
+    buttons = iter(text.copy_buttons)
+    for part in text.decorations:
+        button = next(buttons, None) if part.kind == "code" else None
+        if text.area(part).contains(inside):
+            if part.kind == "table":
+                return Command("Copy Table", partial(text.copy_part, part))
+            if button is not None:
+                return Command("Copy Code", button.click)
+    return None
 
 
 class MessageHandling(QObject):
@@ -129,10 +135,10 @@ class MessageHandling(QObject):
         rare: list[Entry] = [
             Command("Copy as Markdown", lambda: copy_text(markdown), enabled=bool(markdown)),
         ]
-        code = None if position is None else code_at(view, position)
-        if code is not None:
-            copies.append(Command("Copy Code", code.click))
-        else:  # by keyboard, which has no place
+        part = None if position is None else copy_at(view, position)
+        if part is not None:
+            copies.append(part)
+        if part is None or part.label != "Copy Code":  # by keyboard, which has no place
             for number, button in enumerate(codes, 1):
                 label = f"Copy Code {number}" if len(codes) > 1 else "Copy Code"
                 rare.append(Command(label, button.click))

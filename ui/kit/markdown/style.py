@@ -193,7 +193,7 @@ def paint_code_label(
     painter.setFont(code_head_font(style.font))
     painter.setPen(QColor(style.colors.muted))
     left, width = area.left() + style.code_pad_px, area.width() - style.px(120)
-    head = QRectF(left, area.top(), width, style.code_head_px - 1)
+    head = QRectF(left, round(area.top()), width, round(style.code_head_px))  # as its buttons
     right = Qt.TextElideMode.ElideRight
     label = painter.fontMetrics().elidedText(card.label or "code", right, int(head.width()))
     painter.drawText(head, Qt.AlignmentFlag.AlignVCenter, label)

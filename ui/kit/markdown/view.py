@@ -21,10 +21,12 @@ from PySide6.QtGui import (
     QColor,
     QFont,
     QFontMetricsF,
+    QGuiApplication,
     QMouseEvent,
     QPainter,
     QPaintEvent,
     QResizeEvent,
+    QTextCursor,
     QTextLength,
     QWheelEvent,
 )
@@ -177,6 +179,13 @@ class MarkdownView(FlowText):
     def createMimeDataFromSelection(self) -> QMimeData:
         """Copy formulas as their source, tables as tables, lists with their indentation."""
         return mime_of(self.textCursor())
+
+    def copy_part(self, part: Decoration) -> None:
+        """Copy all of a table, as text and as a real table."""
+        cursor = QTextCursor(self.document())
+        cursor.setPosition(part.start)
+        cursor.setPosition(part.end, QTextCursor.MoveMode.KeepAnchor)
+        QGuiApplication.clipboard().setMimeData(mime_of(cursor))
 
     def link_targets(self) -> list[str]:
         """Return where the links of the text lead, in their order."""

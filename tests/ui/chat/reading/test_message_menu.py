@@ -260,3 +260,19 @@ async def test_code_is_copied_from_the_menu_at_its_block(window: MainWindow) -> 
         assert QApplication.clipboard().text().strip() == code
     beside = window.chat.handling.entries(answer, text.viewport().mapToGlobal(QPoint(1, 1)))
     assert not any(isinstance(e, Command) and e.label == "Copy Code" for e in beside)
+
+
+async def test_table_is_copied_from_the_menu_at_its_place(window: MainWindow) -> None:
+    answer = (await talk(window))[-1]
+    assert isinstance(answer, AnswerView)
+    text = answer.text_view
+    text.set_markdown("```\na = 1\n```\n\n|a|b|\n|-|-|\n|1|2|\n")
+    await eventually(lambda: len(text.copy_buttons) == 1)
+    [table] = [each for each in text.decorations if each.kind == "table"]
+    place = text.viewport().mapToGlobal(text.area(table).center().toPoint())
+    listed = window.chat.handling.entries(answer, place)
+    (copy,) = (e for e in listed if isinstance(e, Command) and e.label.startswith("Copy T"))
+    copy.run()
+    copied = QApplication.clipboard().mimeData()
+    assert copied.text() == "a\tb\n1\t2"
+    assert "<table" in copied.html()
