@@ -145,7 +145,6 @@ async def take_help(window: MainWindow, folder: Path) -> None:
     window.local_server.switch.turn(True)
     window.others.show_server()
     window.others.show_tool_servers()
-    window.resize(1180, 680)
     window.others.server.resize(1000, 420)
     window.others.tool_servers.resize(860, 600)
     run = window.workspace.current.shown_run
@@ -179,6 +178,9 @@ async def take_help(window: MainWindow, folder: Path) -> None:
     window.local_server.log.take(entries)
     for mode in ("dark", "light"):
         window.theme.set_mode(mode)
+        window.resize(900, 600)
+        await save(window, folder / f"chat-{mode}.png", max_colors=128)
+        window.resize(1180, 620)
         await save(window.chat, folder / f"reason-{mode}.png", max_colors=128)
         for number, name in enumerate(("stops", "settings")):
             window.pane.open(window.pane.pages[number][1])
@@ -213,17 +215,21 @@ async def take_sides(window: MainWindow, folder: Path, question: str, stop: str)
     dialog.form.stops.setPlainText(stop)
     dialog.buttons.accepted.emit()
     await until(lambda: "marked" in window.chat.sides.summary.text())
+    window.pane.hide()
+    window.resize(1040, 660)
     for mode in ("light", "dark"):
         window.theme.set_mode(mode)
         await save(window, folder / f"side-by-side-{mode}.png", max_colors=256)
     window.chat.sides.columns[1].keep.click()
     window.workspace.open(shown)
+    window.pane.open(window.stop_panel)
+    window.resize(*SIZE)
 
 
 async def _take_inspector(window: MainWindow, folder: Path) -> None:
     window.others.show_inspector()
     inspector = window.others.inspector
-    inspector.resize(1000, 760)  # the screen of the offscreen platform is small
+    inspector.resize(860, 700)
     await asyncio.sleep(0.3)
     inspector.tape.choose(12)
     for mode in ("dark", "light"):
@@ -239,7 +245,7 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     window.others.show_probe()
     probe = window.others.probe
     assert probe is not None
-    probe.resize(880, 620)
+    probe.resize(820, 480)
     probe.url.setText(address.url)
     probe.start.click()
     await until(lambda: probe.stage != "running")
@@ -259,7 +265,7 @@ async def _take_models(window: MainWindow, folder: Path, site: Hub) -> None:
     assert models is not None
     assert library is not None
     await until(lambda: bool(library.local))
-    models.resize(1080, 720)
+    models.resize(960, 680)
     begin_downloads(library)
     await until(lambda: library.downloads.items[0].progress.done_bytes > 400_000)
     for mode in ("dark", "light"):

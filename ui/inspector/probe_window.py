@@ -109,7 +109,7 @@ _SUBJECTS = (
 )
 _SUBJECT_PX = 80
 _ROW_TEXT_PX = 22  # where the names of servers begin in their list
-_PAGE_FRAME_PX = 4
+_PAGE_FRAME_PX = 12
 
 _HINT = (
     "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
