@@ -212,6 +212,10 @@ class PreferencesDialog(OwnDialog):
             if title == SERVER and server is not None:
                 self.server = ServerSettings(server)
                 cards.append(self.server)
+                switches = {one.accessibleName() for one in self.server.findChildren(ToggleSwitch)}
+                for named in self.server.findChildren(QLabel):
+                    if named.text() in switches or named.property("role") == "title":
+                        self._mark_later(named, named.parentWidget() or self.server)
                 rows += self.server.findChildren(QWidget, "group")
             if hint:
                 cards.append(label(hint, "faint", 0.92, is_wrapped=True))
@@ -333,11 +337,8 @@ class PreferencesDialog(OwnDialog):
     def _setting(self, name: str, control: QWidget, note: QLabel | None = None) -> QWidget:
         """Return a line of a card: a name with its control at the right, or a text field below."""
         line, named = QFrame(), label(name)
-        named.setTextFormat(Qt.TextFormat.RichText)  # a search marks the words in it
-        named.setText(_marked(name, []))
-        named.setAccessibleName(name)
         line.setObjectName("setting")
-        self._names.append((named, line))
+        self._mark_later(named, line)
         if isinstance(control, TextArea | RemovableTexts):
             column(named, control, spacing=8, margins=(16, 12, 16, 12), on=line)
         else:
@@ -345,6 +346,14 @@ class PreferencesDialog(OwnDialog):
             row((texts, 1), control, spacing=16, margins=(16, 6, 16, 6), on=line)
             line.setMinimumHeight(44)
         return line
+
+    def _mark_later(self, named: QLabel, part: QWidget) -> None:
+        """Let a search mark its words in the name of a setting."""
+        name = named.text()
+        named.setTextFormat(Qt.TextFormat.RichText)
+        named.setText(_marked(name, []))
+        named.setAccessibleName(name)
+        self._names.append((named, part))
 
     def _control(self, preference: Declaration) -> QWidget:
         """Return a control that changes a preference, and that follows it."""

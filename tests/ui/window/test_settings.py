@@ -6,7 +6,7 @@ import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QKeySequence, QWheelEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QLabel, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.engine import Engine
@@ -356,3 +356,16 @@ def test_number_of_tokens_has_grouped_digits(page: SettingsPage) -> None:
     QTest.keyClicks(page.max_tokens, "2,500")
     QTest.keyClick(page.max_tokens, Qt.Key.Key_Return)
     assert edited[-1].max_tokens == 2500
+
+
+async def test_search_of_settings_marks_words_of_the_server(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme)) as window:
+        window.others.show_preferences()
+        dialog = window.findChild(PreferencesDialog)
+        assert dialog is not None
+        dialog.search.setText("network")
+        assert dialog.buttons.checkedButton().text() == "Server"
+        names = [one.text() for one in dialog.server.findChildren(QLabel) if one.isVisible()]
+        [marked] = [text for text in names if "background" in text]
+        assert "network" in marked
+        dialog.close()
