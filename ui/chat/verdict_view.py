@@ -86,7 +86,6 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     if stop.kind is not StopKind.MAX_TOKENS and stop.token_index is not None:
         since = "more character" if run.continued_chars else "character"
         detail = f"after {counted(stop.text_offset, since)}, token {stop.token_index + 1:,}"
-        detail += " since Continue" if run.continued_chars else ""
     return icon, tone, verdict.text.label, detail
 
 

@@ -266,3 +266,14 @@ def test_cut_text_keeps_the_space_before_it(theme: Theme, qapp: QApplication) ->
         run = finished_run(text, tool_calls=[])
         lefts.append(shown(theme, run).text_view._cut_area.left())
     assert lefts[0] < lefts[1]
+
+
+def test_continued_answer_counts_what_it_added(theme: Theme, qapp: QApplication) -> None:
+    run = finished_run(thinking="", tool_calls=[])
+    assert run.finished is not None
+    run.continued_chars = 3
+    shown_figures = shown(theme, run).reason.text()
+    count = run.finished.usage.output_tokens
+    assert f"{count} more tokens" in shown_figures
+    run.continued_chars = 0
+    assert f"{count} tokens" in shown(theme, run).reason.text()
