@@ -201,7 +201,8 @@ def usage_texts(entries: Iterable[RequestEntry]) -> tuple[str, str]:
     who = " and ".join(programs) if len(programs) < 3 else f"{len(programs)} apps"
     what = " and ".join(models) if len(models) < 3 else f"{len(models)} models"
     verb = "is" if len(programs) == 1 else "are"
-    return f"{who} · {what}", f"{who} {verb} using {what}"
+    brief = who if len(programs) == 1 else f"{len(programs)} apps"
+    return brief, f"{who} {verb} using {what}"
 
 
 def stop_label(entry: RequestEntry) -> str:

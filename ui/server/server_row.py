@@ -69,7 +69,8 @@ class ServerRow(QFrame):
             parts = (sentence and f"{sentence}.", server.url, self._server.reach_text)
             detail = "\n".join(filter(None, parts))
         self.state.setText(text)
-        self.state.setIcon(themed_icon("mark", _COLORS.get(server.stage, "limit")))
+        color = "match" if usage and server.stage == "on" else _COLORS.get(server.stage, "limit")
+        self.state.setIcon(themed_icon("mark", color))
         self.state.setAccessibleName(f"Local server: {server.message or sentence or text}")
         self.state.setToolTip(f"{detail}\n{with_keys(f'Show {WINDOW_TITLE}', 'Ctrl+Shift+R')}")
         verb = f"{'Stop' if server.is_requested else 'Start'} Local Server"

@@ -24,6 +24,7 @@ from ui.server.requests import (
     as_jsonl,
     error_message,
     example_curl,
+    usage_texts,
 )
 
 STOP = StopInfo(StopKind.STOP_STRING, "END\n", rule_index=0)
@@ -420,3 +421,11 @@ def test_row_of_an_error_is_red_at_its_status_alone(theme: Theme, qtbot: QtBot) 
     assert [column for column, color in colors.items() if color == "fault"] == [
         RequestColumn.STATUS
     ]
+
+
+def test_usage_is_brief_beside_its_sentence() -> None:
+    one = began(1, model="makers/small", agent="claude-cli/2.1")
+    assert usage_texts([one]) == ("claude-code", "claude-code is using Small")
+    both = "claude-code and Probe are using Small"
+    assert usage_texts([one, replace(one, agent="fullstop-probe")]) == ("2 apps", both)
+    assert usage_texts([ended(one)]) == ("", "")
