@@ -176,6 +176,9 @@ async def take_help(window: MainWindow, folder: Path) -> None:
     ]
     window.local_server.log.take(replace(entry, status=None) for entry in entries)
     window.local_server.log.take(entries)
+    # Whether it is on is kept, and kept settings set the theme again.
+    await until(lambda: window.local_server.switch.stage == "on")
+    await asyncio.sleep(0.4)
     for mode in ("dark", "light"):
         window.theme.set_mode(mode)
         window.resize(900, 600)
