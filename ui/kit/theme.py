@@ -148,7 +148,7 @@ QToolButton[kind="send"]:disabled { background: $line; }
 QToolButton[kind="send"]:focus { border: 2px solid $text; }
 QToolButton[kind="pane"] { color: $muted; padding: 4px 8px; border-radius: 8px; }
 QToolButton[kind="pane"]:checked { color: $match; background: $accent_soft; }
-QToolButton[kind="pane"][is_empty="true"] { color: $hint; }
+QToolButton[kind="pane"][is_found="true"] { color: $match; }
 QToolButton[kind="code"] {
     background: transparent; color: $muted; padding: 1px 6px; border-radius: 5px;
 }

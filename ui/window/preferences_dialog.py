@@ -261,7 +261,7 @@ class PreferencesDialog(OwnDialog):
 
         A pane without results of the search ends it.
         """
-        if self.search.text() and self.buttons.button(position).property("is_empty"):
+        if self.search.text() and not self.buttons.button(position).property("is_found"):
             self.search.clear()
         self.panes.setCurrentIndex(position)
         pane = self.panes.currentWidget()
@@ -283,7 +283,7 @@ class PreferencesDialog(OwnDialog):
         words = text.casefold().split()
         found = [button for button, each in self._rows if _show_if_found(each, words)]
         for button in self.buttons.buttons():
-            restyle(button, "is_empty", button not in found)
+            restyle(button, "is_found", bool(words) and button in found)
         for card in self._cards:
             lines = card.findChildren(QFrame, "setting")
             shown = [line for line in lines if not line.isHidden()]

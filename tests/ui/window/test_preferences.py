@@ -112,7 +112,7 @@ def test_search_shows_only_settings_that_contain_its_words(theme: Theme, parent:
     dialog.show()
     dialog.search.setText("lines code")
     assert dialog.buttons.checkedButton().text() == "Appearance"
-    found = [one.text() for one in dialog.buttons.buttons() if not one.property("is_empty")]
+    found = [one.text() for one in dialog.buttons.buttons() if one.property("is_found")]
     assert found == ["Appearance"]
     assert dialog.controls["code_wraps"].isVisible()
     assert not dialog.controls["theme"].isVisible()
