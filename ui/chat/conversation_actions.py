@@ -123,11 +123,16 @@ class ConversationActions(QObject):
             self._list.pin(conversation, not is_pinned)
 
     def toggle_archived(self, chosen: Sequence[Conversation]) -> None:
-        """Archive conversations, or unarchive them if all are archived."""
-        is_archived = _are_archived(chosen)
+        """Archive conversations, or unarchive them if all are archived.
+
+        An open one gives way to the next in the list, as if it were deleted.
+        """
+        is_archived, row = _are_archived(chosen), self._workspace.row_of(chosen)
         changes = [(one, replace(one.placement, is_archived=not is_archived)) for one in chosen]
         action = "Unarchived" if is_archived else "Archived"
         self._list.change_placement(changes, f"{action} {named(chosen)}")
+        if not is_archived and self._workspace.selected in chosen:
+            self._workspace.open_nearest(row)
 
     def new_folder(self, chosen: Sequence[Conversation] = ()) -> None:
         """Make a folder, with some conversations in it, and let the user name it in its row."""

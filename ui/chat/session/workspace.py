@@ -211,23 +211,31 @@ class Workspace(QObject):
         self, *conversations: Conversation, folders: Sequence[ConversationFolder] = ()
     ) -> None:
         """Delete conversations and stop their answers; the next one with a row is shown."""
-        removed, before = set(conversations), self.conversations.every()
-        row = next((row for row, one in enumerate(before) if one in removed), 0)
+        removed, row = set(conversations), self.row_of(conversations)
         for conversation in conversations:
             self.in_memory.cancel(conversation)
             self.forget_read(conversation)
         is_selected = self.selected in removed
         self.conversations.delete(*conversations, folders=folders)
         if is_selected:
-            every = self.conversations.every()
-            nearest = (*every[row:], *reversed(every[:row]))
-            closed = {one.id for one in self.conversations.folders.all() if not one.is_open}
-            following = (
-                one
-                for one in nearest
-                if not one.placement.is_archived and one.placement.folder_id not in closed
-            )
-            self.open(next(following, None) or self.conversations.create())
+            self.open_nearest(row)
+
+    def row_of(self, conversations: Sequence[Conversation]) -> int:
+        """Return the position of the first of them among all conversations."""
+        every = enumerate(self.conversations.every())
+        return next((row for row, one in every if one in conversations), 0)
+
+    def open_nearest(self, row: int) -> None:
+        """Open the conversation at or before a position that the list shows."""
+        every = self.conversations.every()
+        nearest = (*every[row:], *reversed(every[:row]))
+        closed = {one.id for one in self.conversations.folders.all() if not one.is_open}
+        following = (
+            one
+            for one in nearest
+            if not one.placement.is_archived and one.placement.folder_id not in closed
+        )
+        self.open(next(following, None) or self.conversations.create())
 
     def forget_read(self, conversation: Conversation) -> None:
         self._engine.forget(cache_owner(conversation))

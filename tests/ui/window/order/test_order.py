@@ -276,6 +276,13 @@ async def test_blank_chat_of_a_folder_is_listed_while_it_is_open(window: MainWin
     assert listed(window).count("New Chat") == 1
 
 
+async def test_archiving_the_open_chat_opens_the_next(window: MainWindow) -> None:
+    assert window.workspace.selected.title == "Apples"
+    window.sidebar.conversation_actions.toggle_archived([one(window, "Apples")])
+    assert window.workspace.selected.title == "Bananas"
+    assert window.sidebar.list.chosen() == [one(window, "Bananas")]
+
+
 async def test_blank_chat_has_no_commands_without_effect(window: MainWindow) -> None:
     window.workspace.new_conversation()
     menu = next(a.menu() for a in window.menuBar().actions() if a.text() == "&Conversation")
