@@ -98,7 +98,7 @@ def test_models_search_shows_fit(site: Hub, run: Run) -> None:
     assert code == 0
     small, large_line = out.splitlines()[1:]
     assert small.split() == ["a/Qwen-small", "4.0", "MB", "4", "yes", "4,321"]
-    assert large_line.split() == ["b/Qwen-large", "4,000.0", "GB", "no", "mit", "gated"]
+    assert large_line.split() == ["b/Qwen-large", "4,000", "GB", "no", "mit", "gated"]
     found = json.loads(run("search", "qwen", "--json")[1])
     assert [one["fit"] for one in found["models"]] == ["fits", "too_large"]
     assert found["models"][0]["needed_bytes"] > 4_000_000
