@@ -305,6 +305,7 @@ class MarkdownView(FlowText):
                 if form.width() != width or form.leftMargin() != left:
                     form.setWidth(width)
                     form.setLeftMargin(left)
+                    form.setRightMargin(0 if is_narrow else -2)  # its frame, and that of a cell
                     form.setColumnWidthConstraints(columns)
                     table.setFormat(form)
 

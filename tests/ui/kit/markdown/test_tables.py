@@ -75,3 +75,11 @@ def test_scrolling_table_has_columns_as_wide_as_their_text(
     for column in range(6):
         block = table_frames(view.document())[0].cellAt(0, column).firstCursorPosition().block()
         assert block.layout().lineCount() == 1
+
+
+def test_table_of_long_text_ends_at_the_edge(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, f"|a|b|\n|-|-|\n|{'word ' * 30}|{'word ' * 30}|\n")
+    image, [table] = view.grab().toImage(), view.decorations
+    middle, last = round(view.area(table).center().y()), view.viewport().width() - 1
+    inks = [image.pixelColor(x, middle).name() for x in (0, last)]
+    assert inks == [theme.colors.line] * 2
