@@ -279,6 +279,7 @@ class ModelSwitcher(Popover):
         self.hub_search.setProperty("is_current", True)  # Return in the field runs it
         self.hub_search.setIcon(themed_icon("search", "muted"))
         self.hub_search.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.hub_search.setMinimumHeight(36)
         self.hub_search.clicked.connect(self._find)
         column(self.hub_search, STRETCH, margins=(8, 0, 8, 0), on=self.empty)
         self.note = label("", "faint", 0.92, is_wrapped=True)

@@ -78,7 +78,7 @@ def matches(name: str, terms: Sequence[str]) -> bool:
 # Explanations of the facts, for their tooltips.
 FACT_TIPS = {
     "Kind": "A small addition that is loaded over another model, its base",
-    "Size": "The bytes of its files on the disk",
+    "Size": "The bytes of its weights",
     "Quantization": "The bits of each weight: fewer need less memory and lose some quality",
     "Architecture": "The kind of network, as its files name it",
     "Context": "The longest conversation that it can read, its answer included",
