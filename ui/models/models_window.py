@@ -189,6 +189,7 @@ class ModelsWindow(OwnWindow):
             column(
                 row((self.field, 1), self.check, self.add, spacing=8),
                 self._narrowing,
+                self._problem_bar,  # in its place
                 spacing=8,
                 margins=(16, 16, 16, 4),
             ),
@@ -197,7 +198,6 @@ class ModelsWindow(OwnWindow):
             # Below the list, whose rows stay where they are.
             column(
                 self.outcome,
-                self._problem_bar,
                 self.question,
                 spacing=8,
                 margins=(16, 0, 16, 8),
