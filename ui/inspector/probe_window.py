@@ -110,6 +110,7 @@ _SUBJECTS = (
 _SUBJECT_PX = 80
 _ROW_TEXT_PX = 22  # where the names of servers begin in their list
 _PAGE_FRAME_PX = 12
+_BADGE_PX = 76  # the longest badge: titles keep their place while results come
 
 _HINT = (
     "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
@@ -156,6 +157,7 @@ def probe_page(rows: Iterable[CheckResult], colors: Colors) -> Html:
             cell(
                 badge(OUTCOME_NAMES[row.outcome], *tones[row.outcome]),
                 style="padding:3px 10px 3px 0",
+                width=_BADGE_PX,
             ),
             cell(
                 colored(strong(row.title), colors.text),
@@ -450,7 +452,8 @@ class ProbeWindow(OwnWindow):
         else:
             self.results, self._report = list(report.results), report
             self._end("done", self._facts(report))
-            self.folded.setChecked(False)
+            # Below failures they are closed; below the subjects they fill the page.
+            self.folded.setChecked(all(result.outcome in _FOLDED for result in self.results))
 
     def _take(self, progress: Progress) -> None:
         self._done, self._total, self._message = progress.done, progress.total, _now(progress)
@@ -461,8 +464,11 @@ class ProbeWindow(OwnWindow):
             self._refresh_progress()
 
     def _end(self, stage: Stage, message: str) -> None:
+        was_at_cancel = self.cancel.hasFocus()
         self.stage, self._message = stage, message
         self._refresh()
+        if was_at_cancel:
+            self.start.setFocus()
 
     def _refresh_progress(self) -> None:
         is_running = self.stage == "running"
