@@ -43,7 +43,7 @@ from api.conformance.probe.values import (
     Progress,
     Report,
 )
-from engine.wording import counted, seconds
+from engine.wording import counted, quoted, seconds
 from ui.chat.composer.pictures import encode_picture
 from ui.inspector.pages import ReadingPage
 from ui.inspector.probe_card import probe_card
@@ -227,7 +227,8 @@ def _fault(fault: Fault, modes: str) -> Html:
     """Return a fault above its evidence: expected, got, and the request as a command."""
     sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
     text = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
-    facts = [("Expected", repr(fault.expected)), ("Got", repr(fault.got))]
+    texts = (("Expected", fault.expected), ("Got", fault.got))
+    facts = [(name, quoted(text)) for name, text in texts]
     evidence = facts if fault.expected or fault.got else []
     evidence += [("Request", fault.curl)] if fault.curl else []
     if not evidence:
@@ -474,6 +475,8 @@ class ProbeWindow(OwnWindow):
         is_running = self.stage == "running"
         self.start.setVisible(not is_running)
         self.cancel.setVisible(is_running)
+        for field in (self.url, self.dialect, self.model, self.key):
+            field.setEnabled(not is_running)  # they name what the results are of
         report = self._report
         is_judged = report is not None and score(report)[1] > 0
         self.bar.setVisible(is_running or is_judged)

@@ -19,6 +19,7 @@ from api.conformance.probe import detection
 from api.conformance.probe.values import (
     CheckOutcome,
     CheckResult,
+    Fault,
     LocalServer,
     ProbeFailed,
     ProbeOptions,
@@ -31,7 +32,7 @@ from engine.engine import Engine
 from tests.support.shown import shown
 from tests.ui.driving import eventually
 from ui.inspector.capture_window import CaptureWindow
-from ui.inspector.probe_window import ProbeWindow
+from ui.inspector.probe_window import ProbeWindow, probe_page
 from ui.inspector.shown_run import InspectorTools
 from ui.kit.theme import Theme
 
@@ -257,3 +258,11 @@ async def test_running_servers_are_offered_as_addresses(
         assert window.servers.currentRow() == -1
         window.servers.setCurrentRow(0)
         assert window.url.text() == address
+
+
+def test_expected_text_of_a_failure_has_visible_white_space(theme: Theme) -> None:
+    fault = Fault("stop_ignored", "The stop was ignored.", "a b\n", "a b\tc")
+    failed = CheckResult("stop.a", "Stop: a", CheckOutcome.FAILED, faults=(fault,))
+    page = probe_page([failed], theme.colors)
+    assert "“a·b⏎”" in page
+    assert "“a·b⇥c”" in page
