@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QApplication, QFrame, QWidget
 
 from ui.chat.session.transfers import Transfer
 from ui.chat.session.workspace import Workspace
-from ui.chat.welcome import SIDE_PX
 from ui.kit.buttons import push_button
 from ui.kit.dialogs import show_file, show_in_files_label
 from ui.kit.labels import WrappedLabel, thin_bar
@@ -107,11 +106,13 @@ class TransferBar(QFrame):
 
     def _place(self) -> None:
         # At the left: the buttons of the last answer are at the right.
-        room = self._above.width() - 2 * SIDE_PX
+        above = self._above.layout()
+        side = 0 if above is None else above.contentsMargins().left()
+        room = self._above.width() - 2 * side
         width = min(_WIDTH_PX, max(room - _BUTTONS_PX, _BUTTONS_PX * 2))
         layout = self.layout()
         self.resize(width, self.height() if layout is None else layout.totalHeightForWidth(width))
-        left = self._above.x() + SIDE_PX
+        left = self._above.x() + side
         top, panel = self._above.y() - self.height() - 8, self._above.parentWidget()
         bottom = top if panel is None else panel.height()
         # The message field of an empty chat has its heading above it.
