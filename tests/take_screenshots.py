@@ -122,9 +122,8 @@ async def _take_from(
             await until(lambda: not window.workspace.current.is_running)
     window.pane.open(window.stop_panel)
     window.workspace.current.stops.row_changed.emit(1)
-    for mode in ("light", "dark"):
-        theme.set_mode(mode)
-        await save(window, folder / f"window-{mode}.png")
+    theme.set_mode("light")
+    await save(window, folder / "window-light.png")
     if model is None:
         await take_help(window, folder)
         await take_switcher(window, folder)
