@@ -83,11 +83,11 @@ class ReasonLine(QAbstractButton):
 
     def place_link(self) -> None:
         """Move the link to the end of the reason, or below it."""
-        size, line = self.link.sizeHint(), self._last_line
+        width, line = self.link.sizeHint().width(), self._last_line
         left = _ICON_PX + _GAP if line.top() else self.reason_px + self._separator_px
-        left -= (size.width() - self._link_px) // 2  # the button's padding
-        top = line.top() + (line.height() - size.height()) // 2
-        self.link.setGeometry(left, top, *size.toTuple())
+        left -= (width - self._link_px) // 2  # the button's padding
+        # As high as the line, or the texts would have two base lines.
+        self.link.setGeometry(left, line.top(), width, line.height())
 
     def heightForWidth(self, width: int) -> int:
         link_px = self.fontMetrics().height() + _PAD_PX if self._is_link_below(width) else 0
