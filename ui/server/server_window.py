@@ -55,6 +55,7 @@ from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 _REACHES = [("", "This Computer Only"), ("network", "My Network")]
 # The width of a window with each of these in its head; without it, all fits a narrower one.
 _REACH_PX, _SETUP_PX, _MODEL_PX = 760, 980, 1_120
+_PROBLEM_PX = 400  # the line of a problem, beside its button
 _BESIDE_PX = 1_400  # the width from which a request is shown beside the list
 _ADVICE = (
     "While the server is on, requests of other apps appear here, with why each answer stopped."
@@ -353,10 +354,8 @@ class ServerWindow(OwnWindow):
         right.setMinimumHeight(330)
         self.other_port = push_button("", "Use a free port", kind="primary")
         self.other_port.clicked.connect(self._use_other_port)
-        self._remedy = QWidget()
-        row(self.other_port, STRETCH, on=self._remedy)
-        self._remedy.hide()
-        notice = column(self.notice, self._remedy, spacing=8)
+        self.other_port.hide()
+        notice = row(self.notice, self.other_port, STRETCH, spacing=12)
         requests = column(notice, (right, 1), spacing=8, margins=(0, 14, 0, 0))
         area = scrolling(requests, "", self)
         area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -440,7 +439,7 @@ class ServerWindow(OwnWindow):
         else:
             is_off = switch.stage == "off"
             self.log.show_next_step(_ADVICE if is_off else "", is_off=is_off)
-        self._remedy.setVisible(switch.is_port_taken)
+        self.other_port.setVisible(switch.is_port_taken)
         if switch.is_port_taken:
             self.other_port.setText(f"Use Port {free_port(preferences.port)}")
 
@@ -456,4 +455,7 @@ class ServerWindow(OwnWindow):
         self._server.start_at(int(self.other_port.text().rpartition(" ")[2]))
 
     def _show_problem(self, problem: str) -> None:
+        # Qt breaks even a short sentence where nothing asks for its width.
+        line_px = self.notice.fontMetrics().horizontalAdvance(problem)
+        self.notice.setMinimumWidth(min(line_px, _PROBLEM_PX))
         show_text(self.notice, problem)
