@@ -1,10 +1,12 @@
 import pytest
 from PySide6.QtCore import QPoint
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
-from ui.chat.messages.question_view import QuestionView
+from ui.chat.composer.attachments import AttachedFile
+from ui.chat.messages.question_view import PlainBubble, QuestionView
 from ui.kit.theme import Theme
+from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage
 from ui.records.runs import LeftOut
 
@@ -93,3 +95,13 @@ def test_fenced_code_of_question_has_the_look_of_code(theme: Theme, qtbot: QtBot
     font = document.findBlockByNumber(3).begin().fragment().charFormat().font()
     assert font.family() == theme.code_font().family()
     assert view.text_view.toPlainText() == typed
+
+
+def test_chips_of_files_end_at_one_edge(theme: Theme, qtbot: QtBot) -> None:
+    names = ("a.txt", "a-longer-name.txt")
+    files = [AttachedFile(Attachment(name, "text\n" * len(name))) for name in names]
+    bubble = PlainBubble("Read these", files, QWidget())
+    qtbot.addWidget(bubble)
+    bubble.resize(700, 300)
+    bubble.show()
+    qtbot.waitUntil(lambda: len({file.chip.width() for file in files}) == 1)

@@ -246,8 +246,10 @@ class PlainBubble(QWidget):
                 widths.append(_text_px(file.text_view, limit))
         target = min(max(widths) + 2, limit)
         self.text_view.setFixedWidth(target)
+        chips_px = max((file.chip.sizeHint().width() for file in self.files), default=0)
         for file in self.files:
             file.fit(target)
+            file.chip.setMinimumWidth(min(chips_px, target))  # their ends are one edge
         # The buttons stand beside the middle of the last line.
         margins = self._beside.contentsMargins()
         line_px = self.text_view.fontMetrics().lineSpacing() * _LINE_PERCENT / 100
