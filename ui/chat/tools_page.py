@@ -18,7 +18,7 @@ from engine.wording import counted
 from ui.kit.buttons import IconButton, ToggleSwitch, fold_button, push_button
 from ui.kit.commands import Command, Entry, context_menu
 from ui.kit.labels import ElidedLabel, clear_layout, label, plain_tooltip, show_text
-from ui.kit.layouts import STRETCH, card, column, row, scrolling
+from ui.kit.layouts import BAR_PX, STRETCH, card, column, row, scrolling
 from ui.kit.menus import escape_mnemonics
 from ui.kit.tasks import start_task
 from ui.records.facts import MEMORY_SERVER
@@ -60,8 +60,10 @@ class ToolsPage(QWidget):
         self._hint = label("", "muted", 0.92, is_wrapped=True)
         self._hint.setContentsMargins(0, 0, 0, 8)
         self._list = QWidget()
-        column(spacing=8, margins=(16, 0, 16, 16), on=self._list)
-        self._scroll = scrolling(self._list, "Servers and tools", goes_sideways=False)
+        column(spacing=8, margins=(16, 0, 16 - BAR_PX, 16), on=self._list)
+        self._scroll = scrolling(
+            self._list, "Servers and tools", goes_sideways=False, keeps_width=True
+        )
         self._scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.attach = IconButton("attach", "Attach a resource or a prompt of an MCP server")
         self.attach.clicked.connect(self._offer)
