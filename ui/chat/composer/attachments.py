@@ -62,6 +62,7 @@ _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
 _THUMBNAIL = QSizeF(48, 26)
 _CHIP_PX, _NAME_PX = 34, (96, 220)  # the least and the greatest width of a name
+_CAPTION_PX = 72  # of a caption, at least as much is shown
 _READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
 
@@ -136,6 +137,7 @@ class FileChip(QFrame):
     def show_caption(self, text: str, more: str = "") -> None:
         name = self.name.text()
         self._caption.setText(text)
+        self._caption.setMinimumWidth(min(self._caption.sizeHint().width(), _CAPTION_PX))
         self.setAccessibleName(f"File {name}, {text}")
         self.setAccessibleDescription(more)
         self.setToolTip(plain_tooltip("\n".join(filter(None, (f"{name}, {text}", more)))))
