@@ -247,7 +247,7 @@ async def _take_probe(window: MainWindow, engine: Engine, folder: Path) -> None:
     window.others.show_probe()
     probe = window.others.probe
     assert probe is not None
-    probe.resize(820, 480)
+    probe.resize(820, 600)
     probe.url.setText(address.url)
     probe.start.click()
     await until(lambda: probe.stage != "running")

@@ -82,7 +82,7 @@ _LIST_FRAME_PX, _MAX_SERVERS_PX = 10, 240
 _SUBJECTS = (
     (
         "Stops",
-        "Cut where they begin: whole and streamed, across tokens, beyond ASCII, in lists",
+        "Cut where they begin: whole and streamed, in lists, beyond ASCII",
         ("stop.", "stops."),
     ),
     (
@@ -109,7 +109,7 @@ _SUBJECTS = (
 )
 _SUBJECT_PX = 80
 _ROW_TEXT_PX = 22  # where the names of servers begin in their list
-_PAGE_FRAME_PX = 12
+_PAGE_FRAME_PX, _WHOLE_PX = 12, 208  # pages up to that height never scroll
 _BADGE_PX = 76  # the longest badge: titles keep their place while results come
 
 _HINT = (
@@ -517,7 +517,9 @@ class ProbeWindow(OwnWindow):
 
     def _limit_height(self, size: QSizeF) -> None:
         """Make a page no higher than its text: the passed checks follow it."""
-        self.page.setMaximumHeight(round(size.height()) + _PAGE_FRAME_PX)
+        height_px = round(size.height()) + _PAGE_FRAME_PX
+        self.page.setMaximumHeight(height_px)
+        self.page.setMinimumHeight(min(height_px, _WHOLE_PX))
 
     def _copy(self) -> None:
         if self._report is not None:
