@@ -82,7 +82,7 @@ COLUMNS = (
         "Model",
         20,
         lambda entry: display_name(entry.model) or entry.requested_model or NONE,
-        min_chars=10,
+        min_chars=12,
     ),
     TableColumn(
         "Stream",
@@ -114,7 +114,11 @@ COLUMNS = (
         is_optional=True,
     ),
     TableColumn(
-        "First Token", 8, lambda entry: _optional_seconds(entry.first_token_s), is_number=True
+        "First Token",
+        8,
+        lambda entry: _optional_seconds(entry.first_token_s),
+        is_number=True,
+        is_optional=True,
     ),
     TableColumn(
         "Tok/s", 6, lambda entry: _rate(entry.tokens_per_s), is_number=True, is_optional=True
