@@ -110,7 +110,7 @@ _SUBJECTS = (
 _SUBJECT_PX = 80
 _ROW_TEXT_PX = 22  # where the names of servers begin in their list
 _PAGE_FRAME_PX, _WHOLE_PX = 12, 208  # pages up to that height never scroll
-_BADGE_PX = 76  # the longest badge: titles keep their place while results come
+_BADGE_PX = 76  # the first column of results, also while longer badges come
 
 _HINT = (
     "Choose a server or enter its address, then click Probe. Two hundred small requests are sent, "
@@ -119,7 +119,7 @@ _HINT = (
 )
 _HEADLINES: dict[Stage, str] = {
     "idle": "Check Stop Handling",
-    "failed": "The server was not probed.",
+    "failed": "Server Not Probed",
     "cancelled": "Cancelled",
 }
 _REMEDY = "another model above"
@@ -179,7 +179,7 @@ def subjects_page(results: Sequence[CheckResult], colors: Colors) -> Html:
             text = " · ".join(f"{count:,} {outcome}" for count, outcome in counts if count)
             rows.append(
                 (
-                    cell(strong(name), style="padding:4px 24px 4px 0"),
+                    cell(strong(name), style="padding:4px 0", width=_BADGE_PX),
                     cell(colored(checked, colors.muted), style="padding:4px 24px 4px 0"),
                     cell(text, style="padding:4px 0", align="right"),
                 )
