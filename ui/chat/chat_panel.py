@@ -58,7 +58,6 @@ from ui.tools.toolbox import Toolbox
 from ui.words import FileRefused
 
 _KEEP_ONE = "Choose an answer to continue"
-_WHOLE_PX = 360  # with less, the header shows no name of a ready model
 _WAIT = "Wait for the answer to finish, or press Esc to stop it."
 
 
@@ -96,7 +95,7 @@ class ChatHeader(QFrame):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self.badge.show_compact(self.width() < _WHOLE_PX)
+        self.badge.show_compact(self.width() < 360)
 
 
 class ToolsInChat(QObject):

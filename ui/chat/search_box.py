@@ -21,7 +21,6 @@ from ui.kit.rows import Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
 from ui.records.store import EVERYWHERE, Hit
 
-_BEFORE_MATCH = 6  # characters that a snippet keeps before the found word
 _ELIDE = Qt.TextElideMode.ElideRight
 _DAYS = (("Today", 0), ("Last 7 Days", 6), ("Last 30 Days", 29), ("Last 12 Months", 364))
 _SPEAKERS = (("You", "you"), ("Model", "model"), ("Tools", "tool"))
@@ -224,7 +223,7 @@ class _ResultDelegate(RowDelegate):
         metrics = QFontMetrics(self._font(0.9, QFont.Weight.DemiBold))
         room_px = self.ground(self._view.viewport().rect()).width() - inset_px - 20
         while metrics.horizontalAdvance(text) > room_px * 2:
-            space = text.find(" ", 0, spans[0][0] - _BEFORE_MATCH if spans else 0)
+            space = text.find(" ", 0, spans[0][0] - 6 if spans else 0)
             if space < 0:
                 break
             spans = tuple((start - space, length) for start, length in spans)

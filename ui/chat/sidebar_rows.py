@@ -34,9 +34,7 @@ _MIME = "application/x-fullstop-conversations"
 NEEDS_YOU = "● Needs Approval"
 Row = ConversationFolder | Conversation | str
 """A folder's row opens and closes it; a text is the heading of a section."""
-_ROW_PX, _INSIDE_PX = 32, 18  # a row in a folder begins below the folder’s name
 _MORE_PX = 14
-_BESIDE_PX = 64  # beside a title and its time: the edges, a pin, the space between them
 
 
 class SidebarRows(QAbstractListModel):
@@ -281,7 +279,7 @@ class ConversationDelegate(RowDelegate):
     _hovered_px = 0  # the width of the row below the pointer
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        return QSize(120, max(_ROW_PX, self.height_px(1)))
+        return QSize(120, max(32, self.height_px(1)))
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         model = index.model()
@@ -325,10 +323,11 @@ class ConversationDelegate(RowDelegate):
             title = RowPart(row.name, "", "folder", colors.muted)
             count = RowPart(str(model.count_in(row)))
             return RowContent(title, arrow, right=count, kept_px=kept_px)
-        inset_px = _INSIDE_PX if model.is_inside_folder(row) else 0
+        inset_px = 18 if model.is_inside_folder(row) else 0  # below the folder’s name
         right, when = RowPart(icon="pencil" if row.has_draft else ""), when_text(row.updated_at)
         needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
-        if not right.icon and needed_px + inset_px + kept_px + _BESIDE_PX <= self._hovered_px:
+        # Beside a title and its time are the edges, a pin and the space between them.
+        if not right.icon and needed_px + inset_px + kept_px + 64 <= self._hovered_px:
             right = RowPart(when)
         if row.needs_user:
             right = RowPart(NEEDS_YOU, colors.limit)

@@ -32,10 +32,6 @@ from ui.records.tool_servers import (
 from ui.tools.known_servers import known_servers
 from ui.tools.toolbox import Toolbox
 
-_EXAMPLE_PX = 72
-_FEW_TOOLS = 5
-"""How many tools a card lists without folding them, so that all servers stay in view."""
-
 
 class ToolsPage(QWidget):
     """Switches servers and their tools on and off."""
@@ -116,7 +112,7 @@ class ToolsPage(QWidget):
         for title, purpose, _ in known_servers():
             name = push_button(title, f"Add {title}", "link")
             name.setProperty("is_flush", True)
-            name.setMinimumWidth(_EXAMPLE_PX)
+            name.setMinimumWidth(72)
             name.clicked.connect(self.adding_requested)
             examples.append(row(name, (ElidedLabel(purpose, "muted", 0.92), 1), spacing=8))
         steps = row(self.add, STRETCH)
@@ -200,7 +196,7 @@ class ToolsPage(QWidget):
         if not is_used or has_no_tools:
             return whole
         tools = server.tools
-        if len(tools) > _FEW_TOOLS:
+        if len(tools) > 5:  # all servers stay in view
             in_use = sum(self._choice.uses(tool) for tool in tools)
             fold = fold_button(
                 f"{'All' if in_use == len(tools) else f'{in_use} of {len(tools)}'} Tools"

@@ -15,9 +15,6 @@ from ui.kit.layouts import column, row
 from ui.kit.motion import fade
 from ui.kit.windows import lay_out_hidden
 
-_WIDTH_PX = 560
-_BUTTONS_PX = 160  # of the last answer, with the space before them
-
 
 class TransferBar(QFrame):
     """Lies on the messages, above the composer: a running transfer, or the result for a moment."""
@@ -109,7 +106,7 @@ class TransferBar(QFrame):
         above = self._above.layout()
         side = 0 if above is None else above.contentsMargins().left()
         room = self._above.width() - 2 * side
-        width = min(_WIDTH_PX, max(room - _BUTTONS_PX, _BUTTONS_PX * 2))
+        width = min(560, max(room - 160, 320))
         layout = self.layout()
         self.resize(width, self.height() if layout is None else layout.totalHeightForWidth(width))
         left = self._above.x() + side

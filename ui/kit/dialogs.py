@@ -27,7 +27,7 @@ from ui.words import THIS_COMPUTER
 # All of them show plain text, never block (``exec`` inside a task hangs if Qt and asyncio share
 # one loop), and are deleted when they are closed.
 
-_PROGRAM, _ICON_PX = "Fullstop", 32
+_PROGRAM = "Fullstop"
 
 _ALL_FILES = "All files (*)"
 _LAST_FOLDER = "last_chosen_folder"
@@ -149,7 +149,7 @@ def _box(
     box = QMessageBox(parent)
     colors = current_theme().colors
     name, color = ("fault", colors.fault) if is_warning else ("stop-match", colors.match)
-    box.setIconPixmap(icons.icon(name, color, _ICON_PX).pixmap(_ICON_PX, _ICON_PX))
+    box.setIconPixmap(icons.icon(name, color, 32).pixmap(32, 32))
     box.setWindowTitle(title)
     box.setTextFormat(Qt.TextFormat.PlainText)
     box.setText(text)

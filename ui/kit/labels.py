@@ -27,11 +27,7 @@ _BREAK = "\u200b"
 _LONG_WORD = re.compile(r"\S{25,}")
 _PIECES = re.compile(r"(?<=[-/_.:=&?·⏎])")
 
-_TOOLTIP_CHARACTERS = 60  # of a line that does not wrap in a tooltip
-
-_ICON = 14
-_PAD = 9
-_GAP = 5
+_ICON, _PAD, _GAP = 14, 9, 5
 
 
 def label(text: str = "", role: str = "", scale: float = 1.0, is_wrapped: bool = False) -> QLabel:
@@ -112,7 +108,7 @@ def plain_tooltip(text: str) -> str:
     """Return a tooltip that shows a text without markup, wrapped, and of limited length."""
     shown = text if len(text) <= 1_000 else f"{text[:1_000]}…"
     # A label that may wrap is narrow, and wraps short lines, too.
-    space = "pre" if max(map(len, text.split("\n"))) <= _TOOLTIP_CHARACTERS else "pre-wrap"
+    space = "pre" if max(map(len, text.split("\n"))) <= 60 else "pre-wrap"
     return f"<div style='white-space: {space}'>{escape(breakable(shown))}</div>"
 
 

@@ -23,14 +23,12 @@ from ui.models.model_entries import (
     ModelEntries,
 )
 
-_BUTTON_PX, _WIDE_PX, _HEIGHT_PX, _SIDE_PX = 88, 128, 26, 8
-
 
 def button_area(ground: QRect, action: Action = "") -> QRect:
     """Return where the button on a row's ground is; long words have a wider one."""
-    width = _WIDE_PX if action in ("get_again", "show") else _BUTTON_PX
-    left = ground.right() - _SIDE_PX - width
-    return QRect(left, ground.center().y() - _HEIGHT_PX // 2 + 1, width, _HEIGHT_PX)
+    width = 128 if action in ("get_again", "show") else 88
+    left = ground.right() - 8 - width
+    return QRect(left, ground.center().y() - 12, width, 26)
 
 
 class _EntryDelegate(RowDelegate):

@@ -57,8 +57,6 @@ RunState = Literal[
     "written",  # by the user, not by a model
 ]
 
-# Reading a prompt has figures only where it takes a while.
-_SHORT_S, _LONG_PROMPT = 3, 4_000
 # The beginning of a call as most models write it.
 _CALL = re.compile(r'\s*\{\s*"name"\s*:\s*"[^"]*"\s*,\s*"(?:arguments|parameters)"\s*:')
 
@@ -279,7 +277,7 @@ class Run:
     def shows_prompt_progress(self) -> bool:
         """Whether reading its prompt takes long enough for figures."""
         took_s = time.time() - self.started_at
-        return took_s >= _SHORT_S or self.prompt_total >= _LONG_PROMPT
+        return took_s >= 3 or self.prompt_total >= 4_000
 
     @property
     def prompt_tokens_per_s(self) -> float | None:

@@ -20,7 +20,6 @@ from ui.records.titles import plain_line
 MAX_HITS = 100
 Speaker = Literal["", "you", "model", "tool"]
 """The author that a search is narrowed to; empty for all."""
-_SHARE_BEFORE = 3  # of the snippet
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +80,7 @@ def snippet_of(
     pattern = re.compile("|".join(re.escape(word) for word in terms) or r"(?!)", re.IGNORECASE)
     first = pattern.search(text)
     match = first.start() if first else 0
-    begin = max(0, match - chars // _SHARE_BEFORE)
+    begin = max(0, match - chars // 3)
     if begin and (space := text.find(" ", begin, match)) >= 0:
         begin = space + 1
     piece = text[begin : begin + chars]

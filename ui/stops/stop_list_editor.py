@@ -65,11 +65,8 @@ from ui.stops.stop_rows import ENDED_ANSWER, SCOPE_LABELS, StopColumn
 from ui.words import display_name
 
 _ROW_PX = 32
-_ICON_PX, _PAD_PX = 16, 3
 _EDGES_PX = {StopColumn.ENABLED: 30, StopColumn.REMARK: 34}
-_TEXT_PX = 7  # the style's margin of a cell and the padding of the sheet
 _SIGNS = "⏎⇥"  # small in most fonts
-_MAX_ROWS = 7  # more scroll
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
 
@@ -103,8 +100,8 @@ class StopDelegate(QStyledItemDelegate):
         for role in (QPalette.ColorRole.Text, QPalette.ColorRole.HighlightedText):
             option.palette.setColor(role, QColor(color))
         if icon:
-            option.icon = icons.icon(icon, color, _ICON_PX)
-            option.decorationSize = QSize(_ICON_PX, _ICON_PX)
+            option.icon = icons.icon(icon, color, 16)
+            option.decorationSize = QSize(16, 16)
             option.features |= option.features.HasDecoration
 
     def _note_px(self, index: Index) -> int:
@@ -193,7 +190,8 @@ def _draw_sequence(painter: QPainter, option: QStyleOptionViewItem, text: str) -
     """Draw a sequence, its signs of white space as high as its capitals."""
     font = QFont(option.font)
     metrics = QFontMetricsF(font)
-    area = QRectF(option.rect).adjusted(_TEXT_PX, 0, -_TEXT_PX, 0)
+    # The style's margin of a cell and the padding of the sheet.
+    area = QRectF(option.rect).adjusted(7, 0, -7, 0)
     shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, area.width())
     layout, formats = QTextLayout(shown, font), []
     for place, sign in enumerate(shown):
@@ -303,7 +301,7 @@ class StopTable(QTableView):
         assert model is None or isinstance(model, StopListModel)
         has_problems = model is not None and any(map(model.has_problem, range(len(heights))))
         self.setColumnHidden(StopColumn.REMARK, not has_problems)
-        self.setFixedHeight(sum(heights[:_MAX_ROWS]) + 2 * _PAD_PX)
+        self.setFixedHeight(sum(heights[:7]) + 6)  # more scroll
 
     def remarks_of(self, row: int) -> str:
         """Return the shown remarks: of the selected row, and problems of the fired stop."""

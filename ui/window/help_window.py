@@ -29,7 +29,6 @@ _PAGE_LINK = re.compile(r"\[([^\]]+)\]\((?!#|https?:)[^)]*\)")
 _PURPOSE = (
     "Chat with MLX language models, serve them to other apps, and see exactly why a model stopped."
 )
-_LIST_PX, _ABOUT_PX, _ICON_PX = 240, 320, 80
 _PICTURE_PX, _PICTURE_HEIGHT_PX = 680, 500
 _WHOLE_PICTURE_PX = _PICTURE_PX + 32  # the width of a page with margins and a scroll bar
 _FOLD = "fold"  # the scheme of links that show and hide a part of a page
@@ -212,7 +211,7 @@ class HelpWindow(OwnWindow):
         self.page.link_chosen.connect(self._follow)
         self._opened: set[str] = set()  # folds
         side = QWidget()
-        side.setFixedWidth(_LIST_PX)
+        side.setFixedWidth(240)
         listed = column(self.search, self._empty, (self.topics, 1), spacing=8, on=side)
         listed.addStretch()  # takes the room of a hidden list
         row(side, (self.page, 1), spacing=16, margins=(16, 16, 16, 16), on=self)
@@ -296,10 +295,10 @@ class AboutDialog(OwnDialog):
     def __init__(self, version: str, address: str, parent: QWidget) -> None:
         super().__init__("About Fullstop", parent)
         center = Qt.AlignmentFlag.AlignHCenter
-        icon, about = IconBadge(_ICON_PX), label(_PURPOSE, "muted", 0.95, is_wrapped=True)
+        icon, about = IconBadge(80), label(_PURPOSE, "muted", 0.95, is_wrapped=True)
         icon.show_icon("stop-match", "match")
         about.setAlignment(center)
-        about.setFixedWidth(_ABOUT_PX)
+        about.setFixedWidth(320)
         name = label("Fullstop", "heading", 1.4)
         license_link = push_button("MIT License", "Show the MIT License", kind="link")
         license_link.clicked.connect(self.license_requested)

@@ -66,7 +66,6 @@ def _lay_out_now() -> None:
     QCoreApplication.sendPostedEvents(None, QEvent.Type.LayoutRequest.value)
 
 
-_SIDEBAR_PX, _CHAT_PX = 240, 420
 _CHAT_MIN_PX = 308  # beside a column that was opened in a narrow window
 
 
@@ -78,7 +77,7 @@ class _Columns(QSplitter):
         self.setHandleWidth(1)
         self.setAutoFillBackground(True)  # hides the separator of a pane that slides in
         self.setChildrenCollapsible(False)
-        self.first_px = _SIDEBAR_PX
+        self.first_px = 240
         self.splitterMoved.connect(lambda position, _: self.set_first(position))
 
     def set_first(self, width_px: int) -> None:
@@ -403,7 +402,7 @@ class MainWindow(WindowParts):
             pane: 0 if pane.isFloating() else WIDTH_PX,
         }
         columns = [one for one in widths if one in without_room or not one.isHidden()]
-        room_px = self.width() - _CHAT_PX
+        room_px = self.width() - 420
         for column in sorted(columns, key=lambda one: (one is not opened, one in without_room)):
             fits = column is opened or widths[column] <= room_px
             room_px -= widths[column] if fits else 0

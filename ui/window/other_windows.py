@@ -59,7 +59,6 @@ PROJECT_ADDRESS = ""
 
 _NUMBERED = "Go to Conversation"
 _OR = "  or  "  # between two shortcuts of a command
-_TWO_COLUMNS_PX = 680
 _FIELD_KEYS = [
     ("Send", "Return"),
     ("New Line", "Shift+Return"),
@@ -110,7 +109,7 @@ class ShortcutsDialog(OwnDialog):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the menus below each other where two columns have no room."""
         super().resizeEvent(event)
-        is_wide = event.size().width() >= _TWO_COLUMNS_PX
+        is_wide = event.size().width() >= 680
         directions = QBoxLayout.Direction
         self._sides.setDirection(directions.LeftToRight if is_wide else directions.TopToBottom)
         self._sides.setSpacing(48 if is_wide else 24)

@@ -70,8 +70,6 @@ _ICONS = {
     TOOLS: "tool",
     STORAGE: "storage",
 }
-_CHOICE_PX, _NUMBER_PX = 240, 144
-_MIN_PX, _MAX_PX = 280, 560  # heights of a pane
 _PROMPTS_DELETED = "The model reads a conversation again when you continue it."
 
 
@@ -271,7 +269,7 @@ class PreferencesDialog(OwnDialog):
             at_width = inside.heightForWidth(self.panes.width())  # -1 without text that wraps
             needed = max(at_width, inside.minimumSizeHint().height())
             around = self.height() - self.panes.height()
-            fit_to_screen(self, self.width(), around + min(max(needed, _MIN_PX), _MAX_PX))
+            fit_to_screen(self, self.width(), around + min(max(needed, 280), 560))
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
@@ -376,7 +374,7 @@ class PreferencesDialog(OwnDialog):
         if preference.choices:
             values = {str(value): value for value in preference.choices}
             choice = Choice(name, [(str(value), one) for value, one in preference.choices.items()])
-            choice.setMinimumWidth(_CHOICE_PX)
+            choice.setMinimumWidth(240)
             choice.choose(str(now))
             choice.currentIndexChanged.connect(lambda row: change(values[choice.itemData(row)]))
             self._follow[path] = lambda value: choice.choose(str(value))
@@ -400,7 +398,7 @@ class PreferencesDialog(OwnDialog):
         is_whole = float not in getattr(preference.kind, "__args__", (preference.kind,))
         limits = preference.minimum, preference.maximum, preference.step
         control = NumberField(name, preference.unset, *limits, is_whole=is_whole)
-        control.setFixedWidth(_NUMBER_PX)
+        control.setFixedWidth(144)
         control.setSuffix(f" {preference.unit}" if preference.unit else "")
         # A number without a unit may be a port.
         control.setGroupSeparatorShown(bool(preference.unit))

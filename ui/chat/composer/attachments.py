@@ -60,9 +60,6 @@ from ui.words import FileRefused, lines_of
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
-_THUMBNAIL = QSizeF(48, 26)
-_CHIP_PX, _NAME_PX = 34, (96, 220)  # the least and the greatest width of a name
-_CAPTION_PX = 72  # of a caption, at least as much is shown
 _READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
 
@@ -105,12 +102,12 @@ class FileChip(QFrame):
         self._kind = kind
         self.entries: Callable[[], list[Entry]] = list
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.setFixedHeight(_CHIP_PX)
+        self.setFixedHeight(34)
         self._picture = QLabel()
         self._thumbnail: QPixmap | None = None
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
-        self.name.setMinimumWidth(min(self.name.sizeHint().width(), _NAME_PX[0]))
-        self.name.setMaximumWidth(_NAME_PX[1])
+        self.name.setMinimumWidth(min(self.name.sizeHint().width(), 96))
+        self.name.setMaximumWidth(220)
         self._caption = ElidedLabel("", "faint", 0.92)
         for text_label in (self.name, self._caption):
             text_label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -137,7 +134,7 @@ class FileChip(QFrame):
     def show_caption(self, text: str, more: str = "") -> None:
         name = self.name.text()
         self._caption.setText(text)
-        self._caption.setMinimumWidth(min(self._caption.sizeHint().width(), _CAPTION_PX))
+        self._caption.setMinimumWidth(min(self._caption.sizeHint().width(), 72))
         self.setAccessibleName(f"File {name}, {text}")
         self.setAccessibleDescription(more)
         self.setToolTip(plain_tooltip("\n".join(filter(None, (f"{name}, {text}", more)))))
@@ -167,7 +164,7 @@ class FileChip(QFrame):
         start_task(self, self._show_picture(path), "show a thumbnail")
 
     async def _show_picture(self, path: Path) -> None:
-        image = await asyncio.to_thread(picture_from, path, _THUMBNAIL)
+        image = await asyncio.to_thread(picture_from, path, QSizeF(48, 26))
         if image is not None and shiboken6.isValid(self):
             self._thumbnail = rounded(image, 4)
             self._tint()

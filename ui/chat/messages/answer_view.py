@@ -29,7 +29,6 @@ from ui.records.runs import Run, progress_label
 from ui.words import CONTINUE_PAST, display_name, lines_of
 
 _LINE_CHARS = 240
-_HEAD_PX = 17  # from the edge to the words of a fold's head
 _LEFT = Qt.AlignmentFlag.AlignLeft
 _CONTINUE = "Ctrl+Shift+Return"
 
@@ -142,7 +141,7 @@ class ThinkingView(QWidget):
         self.text_view.hide()
         column(
             row((self.head, 0, _LEFT), (self.preview, 1), spacing=8),
-            row((self.text_view, 0, _LEFT), margins=(_HEAD_PX, 0, 0, 0)),
+            row((self.text_view, 0, _LEFT), margins=(17, 0, 0, 0)),  # below the words of the head
             spacing=6,
             margins=(0, 0, 0, 4),
             on=self,

@@ -27,8 +27,6 @@ from ui.records.messages import ConversationMessage
 from ui.records.prompt_fit import last_left_out
 from ui.records.runs import LeftOut, Run
 
-_FADE_PX = 24  # of the text above the composer
-
 
 class JumpButton(QPushButton):
     """Floats at the bottom of its parent while the end is out of sight.
@@ -305,7 +303,7 @@ class MessageColumn(QScrollArea):
         self._fit()
         self._anchor.keep_end()
         seen = self.viewport()
-        self._fade.setGeometry(0, seen.height() - _FADE_PX, seen.width(), _FADE_PX)
+        self._fade.setGeometry(0, seen.height() - 24, seen.width(), 24)
         self.jump.move_to_bottom()
 
     def showEvent(self, event: QShowEvent) -> None:

@@ -36,7 +36,7 @@ from ui.words import lines_of
 
 # A line has its surplus height below the letters.
 _PAD_X, _PAD_TOP, _PAD_BOTTOM, _LINE_PERCENT = 15, 11, 6, 128
-_GAP_PX = _CODE_PX = 8
+_CODE_PX = 8
 _FENCE_END = "```"
 _FENCE = re.compile(r" {0,3}```[\w+#. -]*")
 
@@ -211,14 +211,10 @@ class PlainBubble(QWidget):
             self.text_view.hide()  # not shown here; without a parent it would become a window
         self._card = QFrame()
         self._card.setObjectName("bubble")
-        inner = column(
-            spacing=_GAP_PX, margins=(_PAD_X, _PAD_TOP, _PAD_X, _PAD_BOTTOM), on=self._card
-        )
+        inner = column(spacing=8, margins=(_PAD_X, _PAD_TOP, _PAD_X, _PAD_BOTTOM), on=self._card)
         inner.addWidget(self.text_view)
         self._inner = inner
-        row(
-            STRETCH, (beside, 0, Qt.AlignmentFlag.AlignBottom), self._card, spacing=_GAP_PX, on=self
-        )
+        row(STRETCH, (beside, 0, Qt.AlignmentFlag.AlignBottom), self._card, spacing=8, on=self)
         self.add_files(self.files)
         # Text of another size needs another card size, even if the column keeps its width.
         current_theme().changed.connect(self._fit)
@@ -235,7 +231,7 @@ class PlainBubble(QWidget):
         self._fit()
 
     def _fit(self) -> None:
-        available = self.width() - self._beside.sizeHint().width() - _GAP_PX
+        available = self.width() - self._beside.sizeHint().width() - 8
         limit = max(100, min(int(self.width() * 0.8), available)) - 2 * _PAD_X
         widths = [self.text_view.width_within(limit)]
         for file in self.files:

@@ -58,8 +58,6 @@ UNFINISHED = "Unfinished call"
 _MAX_SHOWN_CHARS = 20_000
 # A longer result can be shortened to this for the model, by hand.
 _LONG_CHARS = 4_000
-# The head of a card has room for no more of the arguments.
-_MAX_GIST_CHARS = 100
 
 _ENDINGS = {
     "done": "Done",
@@ -123,7 +121,7 @@ def _values_of(arguments: str) -> str:
         return ""
     shown = values.values() if isinstance(values, dict) else ()
     text = ", ".join(str(value) for value in shown if isinstance(value, str | int | float))
-    return with_escapes_for_hidden(" ".join(text[:_MAX_GIST_CHARS].split()))
+    return with_escapes_for_hidden(" ".join(text[:100].split()))
 
 
 def shown_result(text: str) -> str:

@@ -22,7 +22,6 @@ NOTE_PREFIX = "#note-"
 REFERENCE_PREFIX = "#reference-"
 FOLD_PREFIX = "#fold-"
 PICTURE_PREFIX = "#picture-"
-_BESIDE_CHIP_PX = 2.5
 LINE_SEPARATOR = "\u2028"
 # The source of a drawn formula or picture, which is copied in its stead; the tag of a format.
 SOURCE_PROPERTY = QTextFormat.Property.UserProperty.value + 1
@@ -287,7 +286,7 @@ def _spaced(form: QTextCharFormat) -> QTextCharFormat:
     """Return a format with room after its character, for the edge of a ground beside it."""
     form = QTextCharFormat(form)
     form.setFontLetterSpacingType(QFont.SpacingType.AbsoluteSpacing)
-    form.setFontLetterSpacing(_BESIDE_CHIP_PX)
+    form.setFontLetterSpacing(2.5)
     return form
 
 

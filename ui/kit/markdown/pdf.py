@@ -25,7 +25,6 @@ from ui.kit.markdown.pictures import formula
 _FOLD = re.compile(r"^(?:<details><summary>(?P<title>.*)</summary>|</details>)$", re.MULTILINE)
 _POINTS = 10.5
 _SHARPNESS = 4  # pixels of a formula per pixel of the page
-_INK = "#000000"
 # Qt's own sizes of headings are larger, and code would be cut at the edge of the page.
 _STYLE = """
 p, ul, ol, li, pre, blockquote { margin-top: 7px; margin-bottom: 7px; }
@@ -74,7 +73,7 @@ class _PageRenderer(RendererHTML):
     def math_inline(self, tokens: Sequence[Token], idx: int, *_: Any) -> str:
         token = tokens[idx]
         is_display = token.markup in ("$$", "\\[")
-        drawn = formula(token.content.strip(), _POINTS, _INK, is_display=is_display)
+        drawn = formula(token.content.strip(), _POINTS, "#000000", is_display=is_display)
         if drawn is None:
             return escape(formula_source(token))
         width, height = drawn.width_px * _SHARPNESS, drawn.height_px * _SHARPNESS

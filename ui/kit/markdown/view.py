@@ -2,6 +2,7 @@
 
 import threading
 import time
+from bisect import bisect_left
 from collections.abc import Iterable
 from functools import cache, partial
 from importlib import import_module
@@ -60,9 +61,6 @@ from ui.kit.theme import current_theme
 if TYPE_CHECKING:
     from PySide6.QtNetwork import QNetworkReply
 
-_BELOW_CARD_PX = 8  # between a card or table and the text that was cut off
-_LOADING_MS = 20_000  # without any byte of a picture
-
 
 def _address(link: QUrl) -> str:
     """Return the address of the picture that a link loads; empty for another link."""
@@ -113,14 +111,19 @@ class _CodeHead(QWidget):
 
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
-        self.style_and_card: tuple[MarkdownStyle, Decoration] | None = None
+        self._style_and_card: tuple[MarkdownStyle, Decoration] | None = None
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        self.hide()
+        self.lower()
+
+    def show_card(self, style: MarkdownStyle, card: Decoration, area: QRectF) -> None:
+        self._style_and_card = style, card
+        self.setGeometry(area.toRect())
+        self.update()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        if self.style_and_card is None:
+        if self._style_and_card is None:
             return
-        style, card = self.style_and_card
+        style, card = self._style_and_card
         painter, area = QPainter(self), QRectF(self.rect()).adjusted(0.5, 0.5, -0.5, -0.5)
         painter.setPen(QColor(style.colors.line))
         painter.setBrush(QColor(style.colors.code))
@@ -143,7 +146,7 @@ class MarkdownView(FlowText):
         self._cut, self._cut_area = "", QRectF()
         self._cards: list[list[QToolButton]] = []
         self._head: _CodeHead | None = None
-        self._seen_top = 0
+        self._seen_top, self._pinned = 0, -1  # the upper edge, and the card whose head is there
         self._rendered_at_s = 0.0
         self._cost_s = 0.0
         self._later = QTimer(self, singleShot=True)
@@ -394,7 +397,7 @@ class MarkdownView(FlowText):
             if not is_below and left + width <= self.viewport().width():
                 base = lines.position().y() + line.y() + line.ascent()
                 return QRectF(left, base - metrics.ascent(), width, metrics.height())
-        gap_px = 0 if is_plain else self._style.px(_BELOW_CARD_PX)
+        gap_px = 0 if is_plain else self._style.px(8)
         return QRectF(0, below + gap_px, self.viewport().width(), metrics.height())
 
     def _paint_cut(self, painter: QPainter) -> None:
@@ -461,7 +464,7 @@ class MarkdownView(FlowText):
         from PySide6.QtNetwork import QNetworkAccessManager, QNetworkRequest  # most texts have none
 
         request = QNetworkRequest(QUrl(address))
-        request.setTransferTimeout(_LOADING_MS)
+        request.setTransferTimeout(20_000)
         reply = QNetworkAccessManager(self).get(request)
         reply.downloadProgress.connect(
             lambda got, _: reply.abort() if got > MAX_PICTURE_BYTES else None
@@ -522,37 +525,48 @@ class MarkdownView(FlowText):
         return max(map(self._style.fixed_width, lines)) > self._available_px(card)
 
     def _move_buttons(self, _: QSizeF) -> None:
-        """Put the buttons at the corner of each code card; its head stays in sight."""
-        if self._text.is_writing:
-            return
-        head_px, is_pinned = round(self._style.code_head_px), False
-        for buttons, card in zip(self._cards, self._code(), strict=False):
-            area = self.area(card)
-            top = round(area.top())
-            if top < self._seen_top < area.bottom() - 2 * head_px:
-                top, is_pinned = self._seen_top, True
-                self._pin_head(card, QRectF(area.left(), top, area.width(), head_px))
-            right = round(area.right()) - 6
-            for button in buttons:
-                button.adjustSize()
-                right -= button.width()
-                button.move(right, top + (head_px - button.height()) // 2)
-        if self._head is not None and not is_pinned:
-            self._head.hide()
+        """Put the buttons at the corner of each code card."""
+        if not self._text.is_writing:
+            for buttons, card in zip(self._cards, self._code(), strict=False):
+                area = self.area(card)
+                self._place(buttons, area, round(area.top()))
+            self._pinned = -1
+            self._pin_head()
 
-    def _pin_head(self, card: Decoration, area: QRectF) -> None:
-        if self._head is None:
-            self._head = _CodeHead(self.viewport())
-            self._head.lower()
-        self._head.style_and_card = self._style, card
-        self._head.setGeometry(area.toRect())
-        self._head.show()
-        self._head.update()
+    def _place(self, buttons: list[QToolButton], area: QRectF, top: int) -> None:
+        right, head_px = round(area.right()) - 6, round(self._style.code_head_px)
+        for button in buttons:
+            button.adjustSize()
+            right -= button.width()
+            button.move(right, top + (head_px - button.height()) // 2)
+
+    def _pin_head(self) -> None:
+        """Keep the head of the card at the upper edge in sight; no other card is touched."""
+        cards = list(zip(self._cards, self._code(), strict=False))
+        if 0 <= self._pinned < len(cards):
+            buttons, card = cards[self._pinned]
+            area = self.area(card)
+            self._place(buttons, area, round(area.top()))
+        top, head_px = self._seen_top, round(self._style.code_head_px)
+        at_edge = bisect_left(cards, top, key=lambda each: round(self.area(each[1]).top())) - 1
+        self._pinned = -1
+        if at_edge >= 0:
+            buttons, card = cards[at_edge]
+            area = self.area(card)
+            if top < area.bottom() - 2 * head_px:
+                self._pinned = at_edge
+                self._head = self._head or _CodeHead(self.viewport())
+                self._head.show_card(
+                    self._style, card, QRectF(area.left(), top, area.width(), head_px)
+                )
+                self._place(buttons, area, top)
+        if self._head is not None:
+            self._head.setVisible(self._pinned >= 0)
 
     def follow_scrolling(self) -> None:
         """Keep the head of code in sight whose beginning is scrolled out of it."""
-        if self._cards:
+        if self._cards and not self._text.is_writing:
             seen_top = self.visibleRegion().boundingRect().top()
             if seen_top != self._seen_top:
                 self._seen_top = seen_top
-                self._move_buttons(QSizeF())
+                self._pin_head()

@@ -12,10 +12,8 @@ from ui.kit.motion import edge_fade
 from ui.kit.theme import current_theme
 
 _BAR_PX = 10
-_ABOVE_BAR_PX = 2
-UNDER_PX = _ABOVE_BAR_PX + _BAR_PX  # the bar's height below a table or formula
+UNDER_PX = 2 + _BAR_PX  # the bar's height below a table or formula
 _FADE_PX = 24  # at the edges that cut a part
-_BAR_LASTS_MS = 1_000  # after the last movement
 
 # It moves the lines of a card in their layout, and a table by its margin, so that selection and
 # mouse work on each character where it is drawn.
@@ -30,7 +28,7 @@ class PartBar(QScrollBar):
     def __init__(self, kind: str, parent: QWidget) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self._is_pointed_at = False
-        self._moves = QTimer(self, singleShot=True, interval=_BAR_LASTS_MS)
+        self._moves = QTimer(self, singleShot=True, interval=1_000)
         self._moves.timeout.connect(self.update)
         self.valueChanged.connect(lambda: self._moves.start())
         self.setAccessibleName(f"Scroll the {kind} sideways")
@@ -165,7 +163,7 @@ class WideParts:
         wide.bar.setSingleStep(24)
         wide.bar.setRange(0, round(width - area.width()))
         is_inside = decoration.kind == "code"
-        top = area.bottom() + (-_BAR_PX - 1 if is_inside else _ABOVE_BAR_PX)
+        top = area.bottom() + (-_BAR_PX - 1 if is_inside else 2)
         wide.bar.setGeometry(QRect(round(area.left()), round(top), round(area.width()), _BAR_PX))
         wide.bar.show()
 

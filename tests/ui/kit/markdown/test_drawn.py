@@ -119,3 +119,7 @@ def test_head_of_long_code_stays_in_sight(theme: Theme, qapp: QApplication) -> N
         at = [copy.y() for copy in view.copy_buttons]
         assert round(cards[0].top()) <= at[0] < cards[0].bottom()
         assert (at[1] >= value > cards[1].top()) == is_pinned
+    view.copy_buttons[0].move(0, 0)
+    area.verticalScrollBar().setValue(round(cards[1].top()) + 100)
+    view.follow_scrolling()
+    assert view.copy_buttons[0].y() == 0  # a step of scrolling leaves cards out of sight alone
