@@ -10,7 +10,7 @@ from engine.library.local_models import Origin
 from engine.library.suggestions import SuggestedModel, first_models
 from engine.wording import as_sentence, format_size
 from ui.kit.buttons import push_button
-from ui.kit.commands import Command, Entry, fill_menu
+from ui.kit.commands import Command, Entry, fill_menu, popup_below
 from ui.kit.labels import label, show_text, thin_bar
 from ui.kit.layouts import column, row
 from ui.kit.theme import CHAT_PX, restyle
@@ -50,7 +50,7 @@ class FirstModel(QFrame):
         menu = self.menu = QMenu(self.others)
         fill_menu(menu, (), self._alternatives)
         # A button with a menu of its own would have no room between its words and its edge.
-        self.others.clicked.connect(self._open_menu)
+        self.others.clicked.connect(lambda: popup_below(self.others, menu))
         texts = column(self.name, self.description, self.figures, self.problem, self.bar, spacing=4)
         buttons = row(self.others, self.download, spacing=8)
         self._line = row((texts, 1), buttons, spacing=16, margins=(16, 12, 16, 12), on=self)
@@ -135,9 +135,6 @@ class FirstModel(QFrame):
             for model in sorted(self._offered, key=lambda model: model.size_mb)
         ]
         return [*others, None, Command("All Models…", self.find_requested.emit)]
-
-    def _open_menu(self) -> None:
-        self.menu.popup(self.others.mapToGlobal(self.others.rect().bottomLeft()))
 
     def _suggest(self, model: SuggestedModel) -> None:
         self._suggestion = model

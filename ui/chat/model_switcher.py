@@ -191,17 +191,15 @@ class ModelRows(QStandardItemModel):
     def _fill(self) -> None:
         self.clear()
         for model in sorted(self._library.every(), key=self._order):
-            found, name = model.found, display_name(model.found.name)
-            if self._is_named(model) or all(word in found.architecture for word in self._terms):
+            found, terms = model.found, self._terms
+            name = display_name(found.name)
+            if matches(found.name, terms) or all(word in found.architecture for word in terms):
                 item = QStandardItem(name)
                 item.setData(model, _MODEL)
                 reason = state_of(Entry(found.name, model), self._library).reason or found.trouble
                 item.setToolTip("\n".join(filter(None, (reason, str(found.folder)))))
                 item.setEnabled(found.can_be_loaded)
                 self.appendRow(item)
-
-    def _is_named(self, model: LibraryModel) -> bool:
-        return matches(model.found.name, self._terms)
 
     def _is_chosen(self, model: LibraryModel) -> bool:
         return self._chosen is not None and model.folder == self._chosen
@@ -210,7 +208,7 @@ class ModelRows(QStandardItemModel):
         found = model.found
         is_used, name = self.is_used(model), found.name.casefold()
         return (
-            not self._is_named(model),
+            not matches(found.name, self._terms),
             not self._is_chosen(model),
             not is_used,
             not found.can_be_loaded,

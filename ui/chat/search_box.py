@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QListView, QWidget
 from ui.chat.session.conversation_list import ConversationList
 from ui.chat.session.search import FoundConversation, MoreHits, Search, role_label, since_days
 from ui.chat.sidebar_rows import when_text
-from ui.kit.commands import Command, context_menu
+from ui.kit.commands import Command, context_menu, popup_below
 from ui.kit.fields import is_typed_text
 from ui.kit.labels import ElidedButton, label
 from ui.kit.layouts import FlowLayout, column
@@ -58,7 +58,7 @@ class _FilterChip(ElidedButton):
             )
             for text, value in ((self._nothing, None), *self._choices)
         ]
-        context_menu(self, self._name, entries).popup(self.mapToGlobal(self.rect().bottomLeft()))
+        popup_below(self, context_menu(self, self._name, entries))
 
     def _choose(self, value: Any, text: str) -> None:
         self.value = value

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QAction, QTextOption
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
 
 from engine.stopping.record import FORK_SOURCE, Channel, StopKind
@@ -112,9 +112,7 @@ class VerdictView(QFrame):
         self.detail = label("", "muted", is_wrapped=True)
         self._bar = thin_bar("Progress")
         self.tail = FlowText()
-        shown = self.tail.document().defaultTextOption()
-        shown.setFlags(QTextOption.Flag.ShowTabsAndSpaces)
-        self.tail.document().setDefaultTextOption(shown)
+        self.tail.show_spaces()
         # A text with links loses its selection when the focus leaves it by keyboard.
         self.tail.setTextInteractionFlags(
             Qt.TextInteractionFlag.TextSelectableByMouse

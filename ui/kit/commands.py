@@ -111,6 +111,11 @@ def context_menu(parent: QWidget, name: str, entries: Sequence[Entry]) -> QMenu:
     return menu
 
 
+def popup_below(widget: QWidget, menu: QMenu) -> None:
+    """Open a menu of a button that has no arrow, below the button."""
+    menu.popup(widget.mapToGlobal(widget.rect().bottomLeft()))
+
+
 def _add_entries(menu: QMenu, entries: Sequence[Entry]) -> list[tuple[Command, QAction]]:
     commands: list[tuple[Command, QAction]] = []
     for entry in entries:

@@ -1,7 +1,6 @@
 """Fields to type into: growing text, numbers, searches, and files that are dropped. Main thread."""
 
 import sys
-from decimal import Decimal
 from math import ceil
 from pathlib import Path
 
@@ -375,14 +374,13 @@ class NumberField(QDoubleSpinBox):
 
     def textFromValue(self, value: float) -> str:  # noqa: N802 - Qt's name
         """Return a number without trailing zeros."""
-        exponent = Decimal(repr(value)).normalize().as_tuple().exponent
-        assert isinstance(exponent, int)
         locale, options = self.locale(), QLocale.NumberOption
         is_grouped = self.isGroupSeparatorShown()
         locale.setNumberOptions(
             options.DefaultNumberOptions if is_grouped else options.OmitGroupSeparator
         )
-        return locale.toString(value, "f", max(0, -exponent))
+        shortest = QLocale.FloatingPointPrecisionOption.FloatingPointShortest
+        return locale.toString(value, "f", shortest.value)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         event.ignore()  # as in a slider

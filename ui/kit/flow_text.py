@@ -158,6 +158,12 @@ class FlowText(QTextBrowser):
         current_theme().changed.connect(self._zoom)
         self._zoom()
 
+    def show_spaces(self) -> None:
+        """Show spaces and tabs as marks at which lines wrap."""
+        options = self.document().defaultTextOption()
+        options.setFlags(QTextOption.Flag.ShowTabsAndSpaces)
+        self.document().setDefaultTextOption(options)
+
     def _zoom(self) -> None:
         self.setFont(current_theme().message_font())
 

@@ -148,7 +148,7 @@ def _shown(pieces: Pieces) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A remark on a sequence; one that is no problem has no icon."""
+    """A remark on a sequence, with an icon for a problem."""
 
     text: str
     fix: str = ""

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 
 from ui.chat.composer.composer import Composer
 from ui.chat.session.presets import PresetList
-from ui.kit.commands import Command, Entry, Submenu, fill_menu
+from ui.kit.commands import Command, Entry, Submenu, fill_menu, popup_below
 from ui.kit.dialogs import choose_file, choose_target
 from ui.kit.icon_engine import themed_icon
 from ui.kit.layouts import column
@@ -57,7 +57,7 @@ class PresetButton(QPushButton):
         fill_menu(self.menu_of_presets, (), self._entries)
         self.menu_of_presets.aboutToShow.connect(self._begin)
         # With setMenu, the menu of a button from right to left would end at its right edge.
-        self.clicked.connect(self._open)
+        self.clicked.connect(lambda: popup_below(self, self.menu_of_presets))
 
     def _add_field(self) -> None:
         holder = QWidget()
@@ -78,9 +78,6 @@ class PresetButton(QPushButton):
             Command("Import…", self._import),
             Command("Export All…", self._export),
         ]
-
-    def _open(self) -> None:
-        self.menu_of_presets.popup(self.mapToGlobal(self.rect().bottomLeft()))
 
     def _begin(self) -> None:
         self.name.clear()

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor, QTextOption
+from PySide6.QtGui import QColor, QResizeEvent, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QBoxLayout, QButtonGroup, QLabel, QPushButton, QWidget
 
 from engine.stopping.record import StopKind
@@ -84,9 +84,7 @@ class RawText(FlowText):
         self._run: Run | None = None
         self.setObjectName("answer_text")
         self.setAccessibleName("Raw text of the answer")
-        shown = self.document().defaultTextOption()
-        shown.setFlags(QTextOption.Flag.ShowTabsAndSpaces)
-        self.document().setDefaultTextOption(shown)
+        self.show_spaces()
         self.hide()
         current_theme().changed.connect(self._fill)
 

@@ -154,10 +154,7 @@ class TypedText(FlowText):
 
     def width_within(self, limit: int) -> int:
         """Return the width of the longest line, where lines wrap at a width."""
-        if not self._code:
-            return _text_px(self, limit)
-        self.document().setTextWidth(limit)
-        return ceil(self.document().idealWidth()) + _CODE_PX
+        return _text_px(self, limit) + _CODE_PX * bool(self._code)
 
     def _show_code(self) -> None:
         for first, last in self._code:

@@ -4,7 +4,7 @@ Main thread.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import fields, replace
 from functools import partial
 
@@ -211,7 +211,8 @@ class Workspace(QObject):
         self, *conversations: Conversation, folders: Sequence[ConversationFolder] = ()
     ) -> None:
         """Delete conversations and stop their answers; the next one with a row is shown."""
-        removed, row = set(conversations), self.row_of(conversations)
+        removed = set(conversations)
+        row = self.row_of(removed)
         for conversation in conversations:
             self.in_memory.cancel(conversation)
             self.forget_read(conversation)
@@ -220,7 +221,7 @@ class Workspace(QObject):
         if is_selected:
             self.open_nearest(row)
 
-    def row_of(self, conversations: Sequence[Conversation]) -> int:
+    def row_of(self, conversations: Collection[Conversation]) -> int:
         """Return the position of the first of them among all conversations."""
         every = enumerate(self.conversations.every())
         return next((row for row, one in every if one in conversations), 0)

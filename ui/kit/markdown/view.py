@@ -34,7 +34,7 @@ from PySide6.QtGui import (
 from PySide6.QtWidgets import QMenu, QToolButton, QWidget
 
 from engine.wording import visible
-from ui.kit.commands import Command, context_menu
+from ui.kit.commands import Command, context_menu, popup_below
 from ui.kit.flow_text import FlowText, Highlight, anchor_position, link_targets
 from ui.kit.icon_engine import themed_icon
 from ui.kit.markdown.block_writer import TAB_CHARS, TABLE_FOOT_PX
@@ -505,7 +505,6 @@ class MarkdownView(FlowText):
     def _buttons_of(self, card: Decoration) -> list[QToolButton]:
         parent = self.viewport()
         copy = _code_button(parent, "Copy", f"Copy {card.label or 'code'}")
-        copy.setMinimumWidth(copy.sizeHint().width())  # also of its check mark
         copy.clicked.connect(lambda: copy_from(copy, card.text))
         if "\n" not in card.text and not self._can_wrap(card):
             return [copy]
@@ -514,7 +513,7 @@ class MarkdownView(FlowText):
 
         def open_menu() -> None:
             menu = _code_menu(more, can_wrap=self._can_wrap(card))
-            menu.popup(more.mapToGlobal(more.rect().bottomLeft()))
+            popup_below(more, menu)
 
         more.clicked.connect(open_menu)
         return [more, copy]
