@@ -37,7 +37,7 @@ from app.exits import CommandError
 from app.private_files import access_problem, made_private
 from app.process.logs import log_as_json_lines, log_to_standard_error
 from app.process.open_files import raise_open_file_limit
-from app.process.registered_servers import registered
+from app.process.registered_servers import register_server
 from app.process.signals import EndingSignals, end_process
 from app.process.streams import takes_controls, write_in_background
 from app.served_models import served_models
@@ -163,7 +163,7 @@ async def _serve(
             try:
                 # Listen before the model is loaded, so that a taken port is reported at once.
                 address = await server.start()
-                listening.enter_context(registered(address.url))
+                listening.enter_context(register_server(address.url))
                 name = adapted_name(default, base)
                 LOADS.info("loading: %s", name, extra={"fields": {"model": name}})
                 async with live():

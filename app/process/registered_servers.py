@@ -10,7 +10,7 @@ from engine.files.safe_files import read_bounded
 
 
 @contextlib.contextmanager
-def registered(url: str) -> Iterator[None]:
+def register_server(url: str) -> Iterator[None]:
     """Let other commands find a server of this process at its address while it listens."""
     file = paths.servers_folder() / str(os.getpid())
     with contextlib.suppress(OSError):  # as in a read-only system: it is found at the usual port

@@ -188,26 +188,21 @@ class _ResultDelegate(RowDelegate):
     def content(self, index: Index) -> RowContent | None:
         row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):
-            lines = self._fitting(row, 10)
+            subtitle, detail = self._fitting(row, 10)
             return RowContent(
                 RowPart(role_label(row), colors.muted),
                 right=RowPart(when_text(row.sent_at)),
-                subtitle=lines[0],
-                detail=lines[1],
+                subtitle=subtitle,
+                detail=detail,
                 weight=QFont.Weight.Normal,
                 inset_px=10,
             )
         if isinstance(row, FoundConversation):
             hit, weight = row.hit, QFont.Weight.DemiBold
             if hit is not None and row.is_lone:
-                when, lines = RowPart(when_text(hit.sent_at)), self._fitting(hit)
-                return RowContent(
-                    RowPart(row.title),
-                    right=when,
-                    subtitle=lines[0],
-                    detail=lines[1],
-                    weight=weight,
-                )
+                when, (first, second) = RowPart(when_text(hit.sent_at)), self._fitting(hit)
+                title = RowPart(row.title)
+                return RowContent(title, right=when, subtitle=first, detail=second, weight=weight)
             title = RowPart(row.title) if hit is None else RowPart(hit.snippet, bold=hit.spans)
             hits = RowPart(str(row.hits) if row.hits else "")
             return RowContent(title, right=hits, weight=weight, has_ground=hit is not None)

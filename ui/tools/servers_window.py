@@ -195,10 +195,10 @@ class ServerDetail(QWidget):
         self._tools_page.setCurrentIndex(1 if server.tools else 0)
         focused = [line.permission.hasFocus() for line in self.tool_rows]
         clear_layout(self.rows)
-        self.tool_rows = [
-            ToolRow(tool, approval_of(tool) in self._allowed) for tool in server.tools
-        ]
-        for number, (tool, line) in enumerate(zip(server.tools, self.tool_rows, strict=True)):
+        self.tool_rows.clear()
+        for number, tool in enumerate(server.tools):
+            line = ToolRow(tool, approval_of(tool) in self._allowed)
+            self.tool_rows.append(line)
             line.setProperty("is_first", number == 0)
             line.permitted.connect(partial(self.permitted.emit, tool))
             self.rows.addWidget(line)

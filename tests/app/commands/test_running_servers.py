@@ -10,7 +10,7 @@ from api.service.config import GREETING
 from app import running_servers
 from app.agents.programs import NO_KEY
 from app.exits import CommandError
-from app.process.registered_servers import registered, registered_addresses
+from app.process.registered_servers import register_server, registered_addresses
 from app.running_servers import (
     RunningServer,
     ServedModel,
@@ -93,7 +93,7 @@ def test_registered_server_is_found_at_any_port(
     monkeypatch.setenv("FULLSTOP_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(running_servers, "server_addresses", lambda _: ["http://127.0.0.1:9"])
     with raw_server(lambda _: [answering(b'{"data": []}')]) as server:
-        with registered(server.url):
+        with register_server(server.url):
             (tmp_path / "servers" / "999999999").write_text("http://127.0.0.1:1")
             (found,) = running_servers.running_servers(ServeOptions())
             assert found.url == server.url
