@@ -288,7 +288,8 @@ def write_code(blocks: BlockWriter, code: str, info: str) -> None:
         form.setTopMargin(0 if number else top_px)
         is_last = number == len(lines) - 1
         form.setBottomMargin(style.code_foot_px + style.gap_px if is_last else 0)
-        form.setLineHeight(125, QTextBlockFormat.LineHeightTypes.ProportionalHeight.value)
+        proportional = QTextBlockFormat.LineHeightTypes.ProportionalHeight
+        form.setLineHeight(style.code_line_percent, proportional.value)
         form.setNonBreakableLines(not style.code_wraps)
         form.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         form.setProperty(CODE_PROPERTY, language or "text")
@@ -382,7 +383,7 @@ def _column_px(style: MarkdownStyle, cells: Sequence[tuple[float, float]], max_e
     """Return the width of a column whose text wraps at a width; words wrap at a larger one."""
     em, whole, word = style.em, max(cell[0] for cell in cells), max(cell[1] for cell in cells)
     text_px = max(min(whole, max_em * em), min(word, 2 * _COLUMN_EM * em))
-    return text_px + 2 * style.px(_CELL_PX) + 2
+    return ceil(text_px) + 2 * style.px(_CELL_PX) + 3  # borders, and what Qt rounds off
 
 
 def _table_format(blocks: BlockWriter, top_px: float) -> QTextTableFormat:

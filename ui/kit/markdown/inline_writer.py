@@ -96,12 +96,16 @@ class InlineWriter:
                         self._cursor.insertText(now.anchorHref(), now)
                     _pop(stack)
                 case "u_open" | "mark_open" | "kbd_open" | "sub_open" | "sup_open":
+                    if child.type == "kbd_open" and self._is_after_space:
+                        self._space_last()
                     self._apply_tag(now, child.tag)
                     stack.append(now)
                 case (
                     "strong_close" | "em_close" | "s_close" | "u_close" | "mark_close"
                     | "kbd_close" | "sub_close" | "sup_close"
                 ):  # fmt: skip
+                    if child.type == "kbd_close":
+                        self._space_last()
                     _pop(stack)
                 case "image":
                     self._write_image(child, now)
@@ -140,14 +144,24 @@ class InlineWriter:
         font.setUnderline(form.font().underline())
         form.setFont(font)
         form.setProperty(CHIP_PROPERTY, True)
-        cursor = self._cursor
-        begin = cursor.position()
-        if cursor.document().characterAt(begin - 1) == " ":
-            cursor.setPosition(begin - 1, QTextCursor.MoveMode.KeepAnchor)
-            cursor.mergeCharFormat(_spaced(QTextCharFormat()))
-            cursor.setPosition(begin)
-        cursor.insertText(code[:-1], form)
-        cursor.insertText(code[-1:], _spaced(form))
+        if self._is_after_space:
+            self._space_last()
+        self._cursor.insertText(code, form)
+        self._space_last()
+
+    @property
+    def _is_after_space(self) -> bool:
+        return bool(self._cursor.document().characterAt(self._cursor.position() - 1) == " ")
+
+    def _space_last(self) -> None:
+        """Give the last character room after it, for the edge of a chip's ground."""
+        cursor, end = self._cursor, self._cursor.position()
+        cursor.setPosition(end - 1, QTextCursor.MoveMode.KeepAnchor)
+        spaced = QTextCharFormat()
+        spaced.setFontLetterSpacingType(QFont.SpacingType.AbsoluteSpacing)
+        spaced.setFontLetterSpacing(2.5)
+        cursor.mergeCharFormat(spaced)
+        cursor.setPosition(end)
 
     def _linked(self, form: QTextCharFormat, target: str) -> QTextCharFormat:
         form.setAnchor(True)
@@ -280,14 +294,6 @@ class InlineWriter:
         form.setProperty(SOURCE_PROPERTY, source)
         form.setToolTip(plain_tooltip(accessible_name))
         self._cursor.insertImage(form)
-
-
-def _spaced(form: QTextCharFormat) -> QTextCharFormat:
-    """Return a format with room after its character, for the edge of a ground beside it."""
-    form = QTextCharFormat(form)
-    form.setFontLetterSpacingType(QFont.SpacingType.AbsoluteSpacing)
-    form.setFontLetterSpacing(2.5)
-    return form
 
 
 def _pop(stack: list[QTextCharFormat]) -> None:

@@ -32,6 +32,7 @@ _TAG = re.compile(rf"<(?P<end>/?)(?P<name>{'|'.join(TAGS)})>", re.IGNORECASE)
 _BREAK = re.compile(r"<br ?/?>", re.IGNORECASE)
 _DETAILS = re.compile(r"<details(?P<open> open(?:=\"\")?)?>(?P<rest>.*)", re.IGNORECASE)
 _SUMMARY = re.compile(r"\s*<summary>(?P<text>.*?)</summary>(?P<rest>.*)", re.IGNORECASE)
+_BEGINS_FORMULAS = re.compile(r"\\begin\{(?P<name>(?:align|equation|gather|multline)\*?)\}")
 _ENDS = re.compile(r"</details>\s*", re.IGNORECASE)
 
 
@@ -114,6 +115,28 @@ def _details(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
 
 def _line(state: StateBlock, number: int) -> str:
     return state.src[state.bMarks[number] + state.tShift[number] : state.eMarks[number]]
+
+
+def _environment(state: StateBlock, begin: int, end: int, silent: bool) -> bool:
+    """Read an environment of formulas, which needs no delimiters."""
+    opening = None if state.is_code_block(begin) else _BEGINS_FORMULAS.match(_line(state, begin))
+    if opening is None:
+        return False
+    closing = f"\\end{{{opening['name']}}}"
+    lines: list[str] = []
+    for number in range(begin, end):
+        lines.append(_line(state, number).rstrip())
+        if lines[-1].endswith(closing):
+            break
+    else:
+        return False
+    if not silent:
+        token = state.push("math_block", "math", 0)
+        token.block = True
+        token.content = "\n".join(lines)
+        token.map = [begin, begin + len(lines)]
+        state.line = begin + len(lines)
+    return True
 
 
 def _last_line(state: StateBlock, first: int, end: int) -> tuple[int, bool]:
@@ -314,6 +337,9 @@ def _parser() -> MarkdownIt:
     parser.inline.ruler.before("autolink", "bare_tag", _tag)
     parser.block.ruler.before(
         "fence", "details", _details, {"alt": ["paragraph", "blockquote", "list"]}
+    )
+    parser.block.ruler.before(
+        "fence", "environment", _environment, {"alt": ["paragraph", "blockquote", "list"]}
     )
     # The text of a link is shown as it was written, including percent signs.
     is_allowed = parser.validateLink

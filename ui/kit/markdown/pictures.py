@@ -40,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 _DATA = re.compile(r"data:image/(?:png|jpe?g|gif|webp);base64,(?P<bytes>[A-Za-z0-9+/=\s]+)\Z")
 _TAG = re.compile(r"\\tag\{(?P<number>.*?)\}")
+# Its lines have numbers, which nothing refers to and the drawing would begin again each time.
+_NUMBERED = re.compile(r"\\(?:begin|end)\{(?:align|equation|gather|multline)(?=\})")
 _NAMESPACE = ' xmlns="http://www.w3.org/1998/Math/MathML"'
 _FORMATS = (b"png", b"jpeg", b"gif", b"webp")
 # A larger one stays text: its bytes, and its pixels, which take four bytes each.
@@ -128,7 +130,8 @@ def _svg(tex: str, size_px: float, color: str, *, is_display: bool) -> str:
         from ziamath.tex import tex2mml
 
         ziamath.config.svg2 = False  # Qt draws SVG 1.2 only
-        source = tex2mml(_TAG.sub("", tex), inline=not is_display)
+        bare = _NUMBERED.sub(r"\g<0>*", _TAG.sub("", tex))
+        source = tex2mml(bare, inline=not is_display)
         mathml = ElementTree.fromstring(source.replace(_NAMESPACE, "", 1))
         mathml.set("mathcolor", color)
         space_as_tex(mathml)

@@ -152,6 +152,11 @@ class MarkdownStyle:
         return round(usual * self.em / 14)
 
     @property
+    def code_line_percent(self) -> float:
+        """The height of a line of code: fonts differ in what they have above their letters."""
+        return 145 * QFontInfo(self.fixed).pixelSize() / QFontMetricsF(self.fixed).lineSpacing()
+
+    @property
     def code_numbers_px(self) -> float:
         """The room for the numbers of lines of code."""
         return self.fixed_width(_NUMBER) + self.px(10) if self.code_has_numbers else 0.0

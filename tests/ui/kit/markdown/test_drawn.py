@@ -123,3 +123,18 @@ def test_head_of_long_code_stays_in_sight(theme: Theme, qapp: QApplication) -> N
     area.verticalScrollBar().setValue(round(cards[1].top()) + 100)
     view.follow_scrolling()
     assert view.copy_buttons[0].y() == 0  # a step of scrolling leaves cards out of sight alone
+
+
+def test_environment_of_formulas_needs_no_delimiters(theme: Theme, qapp: QApplication) -> None:
+    text = "Therefore\n\\begin{align}\na &= b \\\\\n&= c\n\\end{align}\nholds."
+    view = shown(theme, qapp, text)
+    assert [part.kind for part in view.decorations] == ["formula"]
+    assert "begin" not in view.document().toPlainText()
+    view.selectAll()
+    view.copy()
+    assert "\\begin{align}\na &= b" in qapp.clipboard().mimeData().text()
+
+
+def test_open_environment_of_formulas_is_text(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "\\begin{align}\na &= b")
+    assert "begin{align}" in view.document().toPlainText()

@@ -83,3 +83,12 @@ def test_table_of_long_text_ends_at_the_edge(theme: Theme, qapp: QApplication) -
     middle, last = round(view.area(table).center().y()), view.viewport().width() - 1
     inks = [image.pixelColor(x, middle).name() for x in (0, last)]
     assert inks == [theme.colors.line] * 2
+
+
+def test_words_of_scrolling_table_head_stay_whole(theme: Theme, qapp: QApplication) -> None:
+    months = "|January|February|March|April|May|June|July|August|September|October|November|"
+    view = shown(theme, qapp, f"{months}\n{'|-' * 11}|\n{'|52 mm' * 11}|\n", width=300)
+    assert sideways_bars(view)
+    table = table_frames(view.document())[0]
+    heads = (table.cellAt(0, at).firstCursorPosition().block().layout() for at in range(11))
+    assert [head.lineCount() for head in heads] == [1] * 11
