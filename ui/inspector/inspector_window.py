@@ -68,7 +68,6 @@ _LEVELS = (
 )
 _OPENED = "Saved runs (*.json *.fullstop-run)"
 
-_GLUED_CHARS = 64  # the longest last sentence of a verdict that is never broken
 
 _Kind = TypeVar("_Kind", bound=InspectorTab)
 _HINT = (
@@ -268,7 +267,7 @@ class VerdictHead(QWidget):
         self._badge.show_icon(icon, tone)
         self.sentence.setText(sentence)
         *first, last = [step for step in steps if step] or [""]
-        if len(last) < _GLUED_CHARS:  # its last words do not stand alone in a line
+        if len(last) < 64:  # its last words do not stand alone in a line
             last = last.replace(" ", "\xa0")
         show_text(self.steps, " ".join([*first, last]))
 

@@ -77,7 +77,6 @@ from ui.words import FileRefused
 
 Stage = Literal["idle", "running", "done", "failed", "cancelled"]
 
-_LIST_FRAME_PX, _MAX_SERVERS_PX = 10, 240
 # Name, meaning, and how the ids of its checks begin.
 _SUBJECTS = (
     (
@@ -107,9 +106,6 @@ _SUBJECTS = (
         ("server", "request", "errors", "hang_up"),
     ),
 )
-_SUBJECT_PX = 80
-_ROW_TEXT_PX = 22  # where the names of servers begin in their list
-_PAGE_FRAME_PX, _WHOLE_PX = 12, 208  # pages up to that height never scroll
 _BADGE_PX = 76  # the first column of results, also while longer badges come
 
 _HINT = (
@@ -128,7 +124,6 @@ _FIELDS = {
     "give --api-key KEY, or --header NAME:VALUE": "enter it in Key",
     "give --model NAME": "enter it in Model",
 }
-_MIN_GROUP = 3  # checks without a result, of one cause, that share a row
 _WITHOUT_RESULT = (CheckOutcome.UNDECIDED, CheckOutcome.NOT_RUN)
 _FOLDED = (CheckOutcome.HELD, CheckOutcome.SKIPPED)
 _OPINION = "An opinion, which does not count: no vendor says so, and servers differ."
@@ -198,7 +193,7 @@ def _by_cause(
         groups.setdefault(key, []).append(result)
     shown: list[tuple[CheckResult, list[CheckResult]]] = []
     for group in groups.values():
-        if len(group) >= _MIN_GROUP:
+        if len(group) >= 3:
             shown.append((group[0], group[1:]))
         else:
             shown += [(result, []) for result in group]
@@ -372,9 +367,10 @@ class ProbeWindow(OwnWindow):
         lines: list[Item] = []
         for name, checked, _ in _SUBJECTS:
             subject = label(name)
-            subject.setMinimumWidth(_SUBJECT_PX)
+            subject.setMinimumWidth(80)
             lines.append(row(subject, (label(checked, "muted", is_wrapped=True), 1), spacing=8))
-        checks = card(*lines, spacing=8, margins=(_ROW_TEXT_PX, 12, 16, 12))
+        # At the left as the names of servers in their list.
+        checks = card(*lines, spacing=8, margins=(22, 12, 16, 12))
         heading = label("Checks", "heading")
         column(heading, checks, spacing=8, margins=(0, 8, 0, 0), on=subjects)
 
@@ -390,7 +386,7 @@ class ProbeWindow(OwnWindow):
                 models = " · ".join((address, *server.models[:3]))
                 self.servers.addItem(QListWidgetItem(f"{title}\n{models}"))
         rows_px = self.servers.sizeHintForRow(0) * len(found)
-        self.servers.setFixedHeight(min(rows_px + _LIST_FRAME_PX, _MAX_SERVERS_PX))
+        self.servers.setFixedHeight(min(rows_px + 10, 240))
         if not self.url.text() and found:
             self.url.setText(self._found[0][1].url)
         self._show_chosen()
@@ -517,9 +513,9 @@ class ProbeWindow(OwnWindow):
 
     def _limit_height(self, size: QSizeF) -> None:
         """Make a page no higher than its text: the passed checks follow it."""
-        height_px = round(size.height()) + _PAGE_FRAME_PX
+        height_px = round(size.height()) + 12
         self.page.setMaximumHeight(height_px)
-        self.page.setMinimumHeight(min(height_px, _WHOLE_PX))
+        self.page.setMinimumHeight(min(height_px, 208))  # a short one never scrolls
 
     def _copy(self) -> None:
         if self._report is not None:

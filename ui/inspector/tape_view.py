@@ -70,8 +70,6 @@ LEGEND = {
     TokenMark.GAINED: "green: kept by this list",
 }
 _FADE_PX = 20  # of the edge beyond which there is more text
-_HATCHING_PX, _HATCHING_ALPHA = 6, 80  # so that letters can be read on it
-_MIN_PAD_PX = 4  # above the first line of a tape that scrolls
 
 
 class TapeView(QTextEdit):
@@ -183,7 +181,7 @@ class TapeView(QTextEdit):
         outside_px = self.viewport().height() + pad_px
         above_px, wanted_px = document.size().height() - outside_px, 0
         if above_px > 0:
-            top = above_px + _MIN_PAD_PX
+            top = above_px + 4
             hit = Qt.HitTestAccuracy.FuzzyHit
             place = document.documentLayout().hitTest(QPointF(document.documentMargin(), top), hit)
             block = document.findBlock(place)
@@ -453,12 +451,12 @@ def _line_tops(block: QTextBlock) -> list[float]:
 
 def _hatching(colors: Colors) -> QPixmap:
     """Return a tile of weak diagonal lines on the soft ground of a limit."""
-    tile, line = QPixmap(_HATCHING_PX, _HATCHING_PX), QColor(colors.limit)
+    tile, line = QPixmap(6, 6), QColor(colors.limit)
     tile.fill(QColor(colors.limit_soft))
-    line.setAlpha(_HATCHING_ALPHA)
+    line.setAlpha(80)  # letters can be read on it
     painter = QPainter(tile)
     painter.setPen(line)
-    painter.drawLine(0, _HATCHING_PX - 1, _HATCHING_PX - 1, 0)
+    painter.drawLine(0, 5, 5, 0)
     painter.end()
     return tile
 

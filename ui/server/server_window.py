@@ -53,10 +53,6 @@ from ui.server.requests import (
 from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
 _REACHES = [("", "This Computer Only"), ("network", "My Network")]
-# The width of a window with each of these in its head; without it, all fits a narrower one.
-_REACH_PX, _SETUP_PX, _MODEL_PX = 760, 980, 1_120
-_PROBLEM_PX = 400  # the line of a problem, beside its button
-_BESIDE_PX = 1_400  # the width from which a request is shown beside the list
 _ADVICE = (
     "While the server is on, requests of other apps appear here, with why each answer stopped."
 )
@@ -296,7 +292,7 @@ class ServerWindow(OwnWindow):
         """Leave out who reaches the server where that would be cut; use a wide window's width."""
         super().resizeEvent(event)
         sides = Qt.Orientation
-        side = sides.Horizontal if self.width() >= _BESIDE_PX else sides.Vertical
+        side = sides.Horizontal if self.width() >= 1_400 else sides.Vertical
         if side != self._splitter.orientation():
             self._splitter.setOrientation(side)
             self._splitter.setSizes([600, 400])
@@ -308,10 +304,11 @@ class ServerWindow(OwnWindow):
         self.model.setText(f"{name} answers" if name else "No model is loaded")
 
     def _fit_head(self) -> None:
+        """Show in the head as much as there is room for."""
         is_on = self._server.switch.stage == "on"
-        self.model.setVisible(is_on and self.width() >= _MODEL_PX)
-        self.reach.setVisible(self.width() >= _REACH_PX)
-        self.setup.setVisible(self.width() >= _SETUP_PX)
+        self.model.setVisible(is_on and self.width() >= 1_120)
+        self.reach.setVisible(self.width() >= 760)
+        self.setup.setVisible(self.width() >= 980)
 
     async def finish(self) -> None:
         await super().finish()
@@ -457,5 +454,5 @@ class ServerWindow(OwnWindow):
     def _show_problem(self, problem: str) -> None:
         # Qt breaks even a short sentence where nothing asks for its width.
         line_px = self.notice.fontMetrics().horizontalAdvance(problem)
-        self.notice.setMinimumWidth(min(line_px, _PROBLEM_PX))
+        self.notice.setMinimumWidth(min(line_px, 400))
         show_text(self.notice, problem)
