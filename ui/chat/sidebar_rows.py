@@ -71,7 +71,7 @@ class SidebarRows(QAbstractListModel):
                 return plain_tooltip(_name(row))
             states = (("Answering…", row.is_running), ("Draft", row.has_draft))
             below = [name for name, is_so in states if is_so] or [when_text(row.updated_at)]
-            return plain_tooltip("\n".join([row.title, *below]))
+            return plain_tooltip("\n".join([row.listed_title, *below]))
         return self._spoken(row) if role == roles.AccessibleTextRole else None
 
     def count_in(self, folder: ConversationFolder) -> int:
@@ -89,7 +89,7 @@ class SidebarRows(QAbstractListModel):
         state = ", answering" if row.is_running else ""
         state = ", needs you" if row.needs_user else state
         draft = ", draft" if row.has_draft else ""
-        return f"Conversation {row.title}{pinned}{state}{draft}, {when_text(row.updated_at)}"
+        return f"Conversation {row.listed_title}{pinned}{state}{draft}, {when_text(row.updated_at)}"
 
     def is_inside_folder(self, conversation: Conversation) -> bool:
         return self._conversations.folders.of(conversation) is not None
@@ -320,12 +320,13 @@ class ConversationDelegate(RowDelegate):
         kept_px = _MORE_PX + 8 if self._hovered_px else 0
         if isinstance(row, ConversationFolder):
             arrow = "chevron-down" if row.is_open else "chevron-right"
-            title = RowPart(row.name, "", "folder", colors.muted)
+            name = RowPart(row.name, "", "folder", colors.muted)
             count = RowPart(str(model.count_in(row)))
-            return RowContent(title, arrow, right=count, kept_px=kept_px)
+            return RowContent(name, arrow, right=count, kept_px=kept_px)
+        title = row.listed_title
         inset_px = 18 if model.is_inside_folder(row) else 0  # below the folder’s name
         right, when = RowPart(icon="pencil" if row.has_draft else ""), when_text(row.updated_at)
-        needed_px = self._view.fontMetrics().horizontalAdvance(f"{row.title}{when}")
+        needed_px = self._view.fontMetrics().horizontalAdvance(f"{title}{when}")
         # Beside a title and its time are the edges, a pin and the space between them.
         if not right.icon and needed_px + inset_px + kept_px + 64 <= self._hovered_px:
             right = RowPart(when)
@@ -334,7 +335,7 @@ class ConversationDelegate(RowDelegate):
         elif row.is_running:
             right = RowPart(icon="mark", icon_color=colors.match)
         return RowContent(
-            RowPart(row.title, "", "pin" if row.is_pinned and inset_px else "", colors.match),
+            RowPart(title, "", "pin" if row.is_pinned and inset_px else "", colors.match),
             right=right,
             weight=QFont.Weight.Normal,
             inset_px=inset_px,

@@ -54,7 +54,6 @@ class ToolsPage(QWidget):
         self._unfolded: set[str] = set()  # the servers whose many tools are listed
         self._shown: object = None
         self._hint = label("", "muted", 0.92, is_wrapped=True)
-        self._hint.setContentsMargins(0, 0, 0, 8)
         self._list = QWidget()
         column(spacing=8, margins=(16, 0, 16 - BAR_PX, 16), on=self._list)
         self._scroll = scrolling(
@@ -74,9 +73,9 @@ class ToolsPage(QWidget):
         heading.setMinimumHeight(self.more.sizeHint().height())
         buttons = row(self.more, self.attach, self.manage, spacing=4)
         column(
-            row((self._hint, 1), margins=(16, 16, 16, 0)),
-            row(heading, STRETCH, buttons, margins=(16, 0, 16, 0)),
-            row((self._empty, 1), margins=(16, 8, 16, 0)),
+            row(heading, STRETCH, buttons, margins=(16, 16, 16, 0)),
+            row((self._hint, 1), margins=(16, 0, 16, 8)),
+            row((self._empty, 1), margins=(16, 0, 16, 0)),
             (self._scroll, 1),
             spacing=0,
             on=self,
@@ -164,10 +163,11 @@ class ToolsPage(QWidget):
             self.boxes[focused].setFocus()
 
     def _hint_text(self, servers: tuple[ServerState, ...]) -> str:
-        has_others = any(server.name != MEMORY_SERVER for server in servers)
-        if has_others and not self._can_call:
-            return "This model has no format for tool calls, so it is not given any tools."
-        return ""
+        if not any(server.name != MEMORY_SERVER for server in servers):
+            return ""
+        if not self._can_call:
+            return "This model can’t call tools. Choose another model."
+        return "Turn on the tools that this chat may use."
 
     def _server_card(self, server: ServerState) -> QFrame:
         is_used = server.name in self._choice.servers
@@ -178,7 +178,7 @@ class ToolsPage(QWidget):
         is_on = server.config.is_on or is_memory
         switch.setToolTip(f"Use {name} in this chat" + ("" if is_on else ", and in new ones"))
         switch.setChecked(is_used)
-        switch.setEnabled(not (is_memory and self._folder_without_memory))
+        switch.setEnabled(not self._folder_without_memory if is_memory else self._can_call)
         switch.toggled.connect(partial(self._use_server, server.name))
         self.boxes[(server.name,)] = switch
         status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
@@ -192,8 +192,7 @@ class ToolsPage(QWidget):
             retry.setProperty("is_flush", True)
             retry.clicked.connect(partial(self._restart, server.name))
             lines.addLayout(row(retry, STRETCH))
-        has_no_tools = is_memory and not (self._can_call and switch.isEnabled())
-        if not is_used or has_no_tools:
+        if not (is_used and self._can_call and switch.isEnabled()):
             return whole
         tools = server.tools
         if len(tools) > 5:  # all servers stay in view

@@ -167,7 +167,8 @@ class ToggleSwitch(QAbstractButton):
         has_line = self.hasFocus() or is_hollow
         painter.setPen(QPen(QColor(colors.text), 1.2) if has_line else Qt.PenStyle.NoPen)
         off = colors.raised if is_hollow else colors.control
-        painter.setBrush(QColor(colors.accent if self.isChecked() else off))
+        is_lit = self.isChecked() and self.isEnabled()
+        painter.setBrush(QColor(colors.accent if is_lit else off))
         painter.drawRoundedRect(QRectF(1, 1, 36, 20), 10, 10)
         painter.setPen(Qt.PenStyle.NoPen)
         knob = colors.text if is_hollow else colors.knob

@@ -183,6 +183,12 @@ class ModelEntries(QAbstractListModel):
         self._library, self._finder, self._upkeep = library, finder, upkeep
         self._rows: list[Entry] = []
         self._terms: tuple[str, ...] = ()
+        self._chat_folder: Path | None = None
+
+    def mark_chat(self, folder: Path | None) -> None:
+        """Mark the model of the open conversation."""
+        self._chat_folder = None if folder is None else folder.resolve()
+        self.refresh()
 
     def look_for(self, text: str) -> None:
         """List only the models of this computer whose name has these words."""
@@ -324,8 +330,11 @@ class ModelEntries(QAbstractListModel):
 
     def _note(self, entry: Entry) -> str:
         """Return the text beside the title."""
-        has_newer = entry.local is not None and self._upkeep.newer(entry.local.found)
-        return "Update available" if has_newer else ""
+        if entry.local is None:
+            return ""
+        in_chat = "This chat" if entry.local.folder == self._chat_folder else ""
+        newer = "Update available" if self._upkeep.newer(entry.local.found) else ""
+        return " · ".join(filter(None, (in_chat, newer)))
 
     @staticmethod
     def _detail(entry: Entry, fit: str) -> str:

@@ -17,7 +17,7 @@ from engine.values.request import SAMPLING_OPTIONS, LimitSource, Sampling, Sampl
 from ui.records.attachments import Attachment
 from ui.records.messages import ConversationMessage, MessageTree, chained, copied, frozen
 from ui.records.stop_entries import StopEntry, rules_of
-from ui.records.titles import UNTITLED
+from ui.records.titles import UNTITLED, title_of
 from ui.records.tool_choice import ToolsInUse
 
 ListOrder = Literal["recent", "created", "oldest", "title"]
@@ -140,6 +140,13 @@ class Conversation:
         return bool(self.draft.strip() or self.attachments)
 
     @property
+    def listed_title(self) -> str:
+        """Its title, or the beginning of its draft where it has none."""
+        if self.title != UNTITLED:
+            return self.title
+        return title_of(self.draft, (file.name for file in self.attachments)) or UNTITLED
+
+    @property
     def pictures(self) -> Iterator[Attachment]:
         """The pictures and recordings of all messages, of the draft and of the queue."""
         for message in self.tree:
@@ -155,7 +162,7 @@ class Conversation:
     @property
     def short_title(self) -> str:
         """The title for where nothing else cuts it, such as a menu or a notification."""
-        title = self.title
+        title = self.listed_title
         return title if len(title) <= 60 else f"{title[:59].rstrip()}…"
 
     @property

@@ -286,6 +286,9 @@ class OtherWindows(QObject):
         window.chat_requested.connect(self.chat_requested)
         window.model_ready.connect(self.model_ready)
         window.template_requested.connect(lambda model: self.template.show_model(model.found))
+        chosen = self._inspected.workspace.model_selection
+        chosen.changed.connect(lambda: window.entries.mark_chat(chosen.state.folder))
+        window.entries.mark_chat(chosen.state.folder)
         return window
 
     @cached_property

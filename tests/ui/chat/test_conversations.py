@@ -52,6 +52,13 @@ def test_the_first_question_names_a_conversation(conversations: ConversationList
     assert fresh.title.startswith("why")
 
 
+def test_untitled_conversation_is_listed_by_its_draft() -> None:
+    fresh = Conversation(draft="why\n does it")
+    assert fresh.listed_title == fresh.short_title == "why does it"
+    assert Conversation().listed_title == UNTITLED
+    assert Conversation("Named", draft="why").listed_title == "Named"
+
+
 def test_untitled_conversations_of_earlier_versions_are_untitled() -> None:
     assert title_from_file("New conversation") == title_from_file(" ") == UNTITLED == "New Chat"
     assert title_from_file("New conversation about stops") == "New conversation about stops"

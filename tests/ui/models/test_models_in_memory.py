@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import QPoint
+from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QContextMenuEvent
 from PySide6.QtWidgets import QApplication, QMenu
 
@@ -24,6 +24,11 @@ def pick(models: ModelsWindow, name: str) -> ModelDetails:
     return models.details
 
 
+def spoken(models: ModelsWindow, name: str) -> str:
+    index = models.entries.index(models.entries.row_of(entry_of(models, name)))
+    return str(index.data(Qt.ItemDataRole.AccessibleTextRole))
+
+
 async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
     theme: Theme, tmp_path: Path, demo_model_path: Path
 ) -> None:
@@ -38,6 +43,8 @@ async def test_each_loaded_model_is_listed_pinned_and_unloaded_by_its_name(
             await eventually(lambda entry=entry: "of weights" in models.entries.state(entry).text)
         await eventually(lambda: len(models.memory.bar.sizes) == 2)
         assert " of " in models.memory.total.text()
+        marked = [model for model in ("alpha", "beta") if "This chat" in spoken(models, model)]
+        assert marked == [several.window.workspace.model_selection.state.name]
         details = pick(models, "alpha")
         details.pin.click()
         details.refresh()  # the engine has not reported the change yet

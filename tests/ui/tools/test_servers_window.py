@@ -184,7 +184,11 @@ async def test_tools_page_switches_servers_and_tools(theme: Theme, parent: QWidg
     card.boxes[ADD.key].click()
     assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
     card.show_choice(edited[-1], can_call=False)
-    assert "not given any tools" in card._hint.text()
+    assert "can’t call tools" in card._hint.text()
+    switch = card.boxes[("sums",)]
+    assert switch.isChecked()
+    assert not switch.isEnabled()
+    assert ADD.key not in card.boxes
     await finish_tasks(tasks)
     card.deleteLater()
 
