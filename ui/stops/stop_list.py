@@ -10,6 +10,7 @@ from PySide6.QtGui import QUndoStack
 from engine.stopping.rules import StopOption, StopScope
 from engine.wording import counted, escaped, quoted, visible
 from ui.kit.commands import ValueChange
+from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index
 from ui.records.stop_entries import StopEntry
 from ui.records.stop_files import refusal
@@ -29,6 +30,7 @@ from ui.words import needs_escapes, unescaped
 
 TITLES = ("On", "Sequence", "Scope", "Hits", "Note")
 _ROW_MIME = "application/x-fullstop-stop-row"
+_SHORT_CHARS = 24  # a longer sequence may be cut in its row
 _TOOL_TIP = Qt.ItemDataRole.ToolTipRole
 EMPTY_MESSAGE = "An empty sequence would stop every answer at once. Type at least one character."
 
@@ -112,8 +114,9 @@ class StopListModel(QAbstractTableModel):
             self._push(what, after, len(after) - 1)
         return True
 
-    def fix(self, row: int) -> None:
-        remark = next((remark for remark in self.remarks_on(row) if remark.fix), None)
+    def fix(self, row: int, remark: Remark | None = None) -> None:
+        """Mend what a remark is on; without one, the first that can be mended."""
+        remark = remark or next((found for found in self.remarks_on(row) if found.fix), None)
         if remark is None:
             return
         if remark.fixed is None:
@@ -268,14 +271,16 @@ class StopListModel(QAbstractTableModel):
             case StopColumn.SEQUENCE if role == Qt.ItemDataRole.EditRole:
                 return escaped(text) if self.edits_with_escapes(row) else text
             case StopColumn.SEQUENCE if role == _TOOL_TIP:
-                chars = f"{quoted(text, 400)}, {counted(len(text), 'character')}"
-                use = self._history.use_of(entry.stop)
-                hits = (
-                    f"Ended {use.fired:,} of this conversation’s answers. Near misses in the last "
-                    f"{counted(use.answers, 'answer')}: {use.near:,}"
-                )
-                found = [remark.text for remark in self.remarks_on(row)]
-                return "\n".join(filter(None, (chars, self._tokens.describe(text), hits, *found)))
+                whole = quoted(text, 400) if len(text) > _SHORT_CHARS else ""
+                tokens = self._tokens.describe(text) or counted(len(text), "character")
+                use, hits = self._history.use_of(entry.stop), []
+                if use.fired:
+                    hits.append(f"Ended {counted(use.fired, 'answer')}")
+                if use.near:
+                    misses = counted(use.near, "near miss", "near misses")
+                    hits.append(f"{misses} in the last {counted(use.answers, 'answer')}")
+                tip = "\n".join(filter(None, (whole, tokens, " · ".join(hits))))
+                return plain_tooltip(tip)
             case StopColumn.SCOPE if role == DISPLAY:
                 return "" if entry.scope is StopScope.TEXT else SCOPE_LABELS[entry.scope]
             case StopColumn.FIRED if role == DISPLAY and text == self.fired:

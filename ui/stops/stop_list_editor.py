@@ -61,11 +61,12 @@ from ui.kit.theme import current_theme, fixed_font, restyle, sized_font
 from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_menu import StopListMenu
 from ui.stops.stop_lists import StopLists
-from ui.stops.stop_rows import ENDED_ANSWER, SCOPE_LABELS, StopColumn
+from ui.stops.stop_rows import ENDED_ANSWER, SCOPE_LABELS, Remark, StopColumn
 from ui.words import display_name
 
 _ROW_PX = 32
 _EDGES_PX = {StopColumn.ENABLED: 30, StopColumn.REMARK: 34}
+_REMARK_GAP_PX = 6
 _SIGNS = "⏎⇥"  # small in most fonts
 _EDIT_KEYS = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_F2)
 
@@ -135,15 +136,15 @@ class StopDelegate(QStyledItemDelegate):
             right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
             is_last = self._table.isColumnHidden(StopColumn.REMARK)
             painter.drawText(option.rect.adjusted(0, 0, -8 if is_last else -4, 0), right, note)
-        if text := self._table.remarks_of(index.row()):
-            row, top = index.row(), whole.top()
+        if shown := self._table.shown_remarks(index.row(), whole.top()):
             painter.save()
             painter.setClipRect(whole)
             painter.setFont(self._table.remark_font)
-            painter.setPen(QColor(colors.muted))
-            painter.drawText(self._table.remark_area(row, top), Qt.TextFlag.TextWordWrap, text)
-            painter.setPen(QColor(colors.match))
-            painter.drawText(self._table.fix_area(row, top), self._table.fix_of(row))
+            for remark, text_area, fix_area in shown:
+                painter.setPen(QColor(colors.muted))
+                painter.drawText(text_area, Qt.TextFlag.TextWordWrap, remark.text)
+                painter.setPen(QColor(colors.match))
+                painter.drawText(fix_area, remark.fix)
             painter.restore()
 
     def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:
@@ -174,11 +175,11 @@ class StopDelegate(QStyledItemDelegate):
             return False
         if event.button() != Qt.MouseButton.LeftButton:
             return False
-        area = self._table.fix_area(index.row(), option.rect.top())
-        if self._table.fix_of(index.row()) and area.contains(event.position().toPoint()):
-            assert isinstance(model, StopListModel)
-            model.fix(index.row())
-            return True
+        for remark, _, fix_area in self._table.shown_remarks(index.row(), option.rect.top()):
+            if fix_area.contains(event.position().toPoint()):
+                assert isinstance(model, StopListModel)
+                model.fix(index.row(), remark)
+                return True
         if index.column() == StopColumn.ENABLED:
             _switch(model, index)
         elif index.column() == StopColumn.REMARK:
@@ -250,6 +251,7 @@ class StopTable(QTableView):
         super().__init__()
         self.setObjectName("stop_table")
         self.setAccessibleName("Stop sequences")
+        self._is_folded = False  # the selected row
         delegate = StopDelegate(self)
         delegate.menu_requested.connect(self.show_menu)
         self.remark_font = sized_font(self.font(), 12)
@@ -294,8 +296,10 @@ class StopTable(QTableView):
         model = self.model()
         heights = []
         for number in range(0 if model is None else model.rowCount()):
-            fix_px = self.fix_area(number, 0).height() if self.fix_of(number) else 0
-            heights.append(_ROW_PX + self.remark_area(number, 0).height() + fix_px)
+            shown = self.shown_remarks(number, 0)
+            heights.append(
+                max(shown[-1][1].bottom(), shown[-1][2].bottom()) + 7 if shown else _ROW_PX
+            )
             if self.rowHeight(number) != heights[-1]:
                 self.setRowHeight(number, heights[-1])
         assert model is None or isinstance(model, StopListModel)
@@ -303,47 +307,51 @@ class StopTable(QTableView):
         self.setColumnHidden(StopColumn.REMARK, not has_problems)
         self.setFixedHeight(sum(heights[:7]) + 6)  # more scroll
 
-    def remarks_of(self, row: int) -> str:
-        """Return the shown remarks: of the selected row, and problems of the fired stop."""
-        model = self.model()
+    def shown_remarks(self, row: int, top: int) -> list[tuple[Remark, QRect, QRect]]:
+        """Return the remarks below a row that begins at a height, each with its places.
+
+        They are those of the selected row, and problems of the fired stop. The second place is
+        that of the link that mends it; empty without one.
+        """
+        model, metrics = self.model(), QFontMetrics(self.remark_font)
         assert isinstance(model, StopListModel)
         has_fired = bool(model.fired) and model.entries()[row].stop.text == model.fired
-        is_selected = row == self.currentIndex().row()
-        return "\n".join(
-            remark.text
-            for remark in model.remarks_on(row)
-            if is_selected or (has_fired and remark.is_problem)
-        )
+        is_unfolded = row == self.currentIndex().row() and not self._is_folded
+        left, y = _EDGES_PX[StopColumn.ENABLED] + 7, top + _ROW_PX - 3
+        width, shown = self.viewport().width() - left - 8, []
+        for remark in model.remarks_on(row):
+            if not (is_unfolded or (has_fired and remark.is_problem)):
+                continue
+            text_area = metrics.boundingRect(
+                QRect(left, y, width, 10_000), Qt.TextFlag.TextWordWrap, remark.text
+            )
+            text_area.setWidth(width)
+            y, fix_area = text_area.bottom() + 1, QRect()
+            if remark.fix and is_unfolded:
+                fix_px = min(metrics.horizontalAdvance(remark.fix) + 1, width)
+                fix_area = QRect(left, y, fix_px, metrics.height() + 2)
+                y = fix_area.bottom() + 1
+            shown.append((remark, text_area, fix_area))
+            y += _REMARK_GAP_PX
+        return shown
 
-    def remark_area(self, row: int, top: int) -> QRect:
-        """Return the place of the remarks of a row that begins at a height."""
-        left = _EDGES_PX[StopColumn.ENABLED] + 7
-        width = self.viewport().width() - left - 8
-        text = self.remarks_of(row)
-        bounds = QFontMetrics(self.remark_font).boundingRect(
-            QRect(0, 0, width, 10_000), Qt.TextFlag.TextWordWrap, text
-        )
-        height = bounds.height() + 6 if text else 0
-        return QRect(left, top + _ROW_PX - 3, width, height)
+    def _unfold(self) -> None:
+        """Show the remarks of the selected row again, which a menu at the mouse leaves folded."""
+        if self._is_folded:
+            self._is_folded = False
+            self.fit_rows()
 
-    def fix_of(self, row: int) -> str:
-        """Return what mends the selected row; empty for another row."""
-        model = self.model()
-        assert isinstance(model, StopListModel)
-        fixes = (remark.fix for remark in model.remarks_on(row) if remark.fix)
-        return next(fixes, "") if row == self.currentIndex().row() else ""
-
-    def fix_area(self, row: int, top: int) -> QRect:
-        """Return the place of the link below the remarks of a row that begins at a height."""
-        area, metrics = self.remark_area(row, top), QFontMetrics(self.remark_font)
-        width = min(metrics.horizontalAdvance(self.fix_of(row)) + 1, area.width())
-        return QRect(area.left(), area.bottom() - 5, width, metrics.height() + 2)
+    def mousePressEvent(self, event: QMouseEvent) -> None:
+        if event.button() != Qt.MouseButton.RightButton:  # that opens a menu, which selects
+            self._unfold()
+            super().mousePressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.fit_rows()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
+        self._unfold()
         index = self.currentIndex()
         is_alt = bool(event.modifiers() & Qt.KeyboardModifier.AltModifier)
         if event.matches(QKeySequence.StandardKey.Delete) or event.key() == Qt.Key.Key_Backspace:
@@ -367,6 +375,7 @@ class StopTable(QTableView):
 
     def show_menu(self, index: QModelIndex, position: QPoint | None = None) -> None:
         """Show all actions of a row, below it if no position is given."""
+        self._is_folded |= position is not None and index.row() != self.currentIndex().row()
         self.setCurrentIndex(index)
         cell = index.siblingAtColumn(StopColumn.SEQUENCE)
         menu = context_menu(self, f"Stop sequence {quoted(str(cell.data()), 20)}", self.entries())
@@ -390,10 +399,14 @@ class StopTable(QTableView):
                 is_on = getattr(entry.stop, option.name)
                 turn = partial(model.set_option, row, option, not is_on)
                 options.append(Command(option.title, turn, checked=is_on))
-        fix = self.fix_of(row)
+        fixes = (remark for remark in model.remarks_on(row) if remark.fixed is not None)
+        remark = next(fixes, None)
+        fix = []
+        if remark is not None:
+            fix = [Command(escape_mnemonics(remark.fix), partial(model.fix, row, remark))]
         return [
             Command("Edit", partial(self.edit, cell)),
-            *([Command(escape_mnemonics(fix), partial(model.fix, row))] if fix else []),
+            *fix,
             Command(
                 "On",
                 partial(model.set_enabled, row, not entry.is_enabled),

@@ -122,9 +122,9 @@ class StopTokens(QObject):
         pieces = self._pieces.get(sequence)
         if pieces is None:
             return ""
-        alone = f"{counted(len(pieces), 'token')} in this model: {_shown(pieces)}"
+        alone = f"{counted(len(pieces), 'token')}: {_shown(pieces)}"
         spaced = self._pieces.get(f" {sequence}", ())
-        return f"{alone}\nAfter a space: {_shown(spaced)}" if spaced else alone
+        return f"{alone} · after a space: {_shown(spaced)}" if spaced else alone
 
     async def _fetch(self, tokenize: Tokenize, sequences: list[str]) -> None:
         for sequence in sequences:
@@ -247,8 +247,7 @@ def _in_prompt(checked: CheckedStop) -> Remark | None:
     if not checked.history.use_of(checked.stop).is_in_prompt:
         return None
     return Remark(
-        "Occurs in your own text. Only the answer is searched, but an answer that repeats your "
-        "words stops there.",
+        "Occurs in your own text; an answer that repeats it stops there.",
         is_problem=False,
     )
 

@@ -126,7 +126,7 @@ def test_the_conversation_is_looked_at_for_remarks_and_counts() -> None:
     fired = model.index(0, StopColumn.FIRED)
     assert fired.data() == "2×"
     sequence = model.index(0, StopColumn.SEQUENCE)
-    assert "Near misses in the last 3 answers: 1" in str(model.data(sequence, 3))
+    assert "1 near miss in the last 3 answers" in str(model.data(sequence, 3))
 
 
 async def test_a_running_answer_goes_on_with_the_list_as_it_is_now(

@@ -172,10 +172,9 @@ def test_row_that_ended_the_shown_answer_says_so_with_its_remark_below(
         model.show_fired(fired)
         table.fit_rows()
         assert cell(model, row, StopColumn.FIRED) == ENDED_ANSWER
-        assert shown in table.remarks_of(row)
-        assert (table.rowHeight(row) > usual) == bool(table.remarks_of(row)) == bool(shown)
-    tip = model.index(1, StopColumn.SEQUENCE).data(Qt.ItemDataRole.ToolTipRole)
-    assert "space" in tip
+        remarks = [remark.text for remark, _, _ in table.shown_remarks(row, 0)]
+        assert shown in "".join(remarks)
+        assert (table.rowHeight(row) > usual) == bool(remarks) == bool(shown)
     table.close()
     table.deleteLater()
 
@@ -185,12 +184,12 @@ def test_remark_is_fixed_by_a_click_in_its_row(theme: Theme, qapp: QApplication)
     table.setModel(model)
     table.resize(300, 300)
     table.show()
-    assert table.fix_of(1) == ""
+    assert table.shown_remarks(1, 0) == []
     table.setCurrentIndex(model.index(1, StopColumn.SEQUENCE))
     table.fit_rows()
     row = table.visualRect(model.index(1, StopColumn.SEQUENCE))
-    assert table.fix_of(1) == "Remove Space"
-    link = table.fix_area(1, row.top())
+    [(remark, _, link)] = table.shown_remarks(1, row.top())
+    assert remark.fix == "Remove Space"
     whole = table.viewport().grab().toImage()
     left = QRect(0, 0, row.right() + 1, table.height())  # without the last column
     assert table.viewport().grab(left).toImage() == whole.copy(left)
@@ -203,4 +202,32 @@ def test_remark_is_fixed_by_a_click_in_its_row(theme: Theme, qapp: QApplication)
     assert len({color.rgb() for color in below}) > 3, "the link is drawn"
     QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=link.center())
     assert sequences(model) == ["END", "STOP"]
+    table.deleteLater()
+
+
+def test_menu_at_mouse_leaves_remarks_folded(theme: Theme, qapp: QApplication) -> None:
+    model, table = of("END", "STOP "), StopTable()
+    table.setModel(model)
+    table.resize(300, 300)
+    table.show()
+    at = table.visualRect(model.index(1, StopColumn.SEQUENCE)).center()
+    QTest.mouseClick(table.viewport(), Qt.MouseButton.RightButton, pos=at)
+    table.show_menu(model.index(1, StopColumn.SEQUENCE), table.viewport().mapToGlobal(at))
+    assert table.currentIndex().row() == 1
+    assert table.shown_remarks(1, 0) == []
+    QTest.mouseClick(table.viewport(), Qt.MouseButton.LeftButton, pos=at)
+    assert table.shown_remarks(1, 0)
+    table.close()
+    table.deleteLater()
+
+
+def test_each_remark_has_its_own_fix_below_it(theme: Theme, qapp: QApplication) -> None:
+    model, table = of("END", "END "), StopTable()
+    table.setModel(model)
+    table.resize(300, 300)
+    table.setCurrentIndex(model.index(1, StopColumn.SEQUENCE))
+    shown = table.shown_remarks(1, 0)
+    assert [remark.fix for remark, _, _ in shown] == ["Remove", "Remove Space"]
+    (_, first, remove), (_, second, _) = shown
+    assert first.bottom() < remove.top() < remove.bottom() < second.top()
     table.deleteLater()
