@@ -218,7 +218,7 @@ class _ResultDelegate(RowDelegate):
         metrics = QFontMetrics(self._font(0.9, QFont.Weight.DemiBold))
         room_px = self.ground(self._view.viewport().rect()).width() - inset_px - 20
         while metrics.horizontalAdvance(text) > room_px * 2:
-            space = text.find(" ", 0, spans[0][0] - 6 if spans else 0)
+            space = text.find(" ", 0, max(0, spans[0][0] - 6) if spans else 0)
             if space < 0:
                 break
             spans = tuple((start - space, length) for start, length in spans)

@@ -139,9 +139,15 @@ def stage_text(server: ServerState) -> str:
         case "ready":
             return f"Running, {counted(len(server.tools), 'tool')}"
         case "restarting":
-            return f"{server.problem} Restarting…"
+            return f"{problem_text(server)} Restarting…"
         case "failed":
-            return server.problem
+            return problem_text(server)
+
+
+def problem_text(server: ServerState) -> str:
+    """Return the problem of a server below its name, which the sentence leaves out."""
+    without_name = server.problem.removeprefix(f"The MCP server “{server.name}” ")
+    return f"{without_name[:1].upper()}{without_name[1:]}"
 
 
 def no_tools_text(server: ServerState) -> str:

@@ -39,6 +39,7 @@ from ui.records.tool_servers import (
     ToolServerConfig,
     ToolsRefused,
     no_tools_text,
+    problem_text,
     stage_text,
 )
 from ui.tools.known_servers import known_servers, needs_folder, runtime_text
@@ -74,12 +75,9 @@ def _list_text(server: ServerState) -> str:
     """Return the two lines of a server's row; a failed one names the reason."""
     if server.stage != "failed":
         return f"{server.name}\n{_SHORT_STAGES[server.stage]}"
-    reason, _, cause = server.problem.partition(". ")
-    if cause and reason.endswith("could not be started"):
+    reason, _, cause = problem_text(server).partition(". ")
+    if cause and reason.casefold().endswith("could not be started"):
         reason = cause.partition(". ")[0]
-    without_name = reason.removeprefix(f"The MCP server “{server.name}” ")
-    if without_name != reason:
-        reason = f"{without_name[:1].upper()}{without_name[1:]}"
     return f"{server.name}\n{reason.removesuffix('.') or 'Failed'}"
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QListView
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
 
@@ -13,6 +14,7 @@ from app.store.conversation_store import SqliteConversationStore, open_store
 from engine.engine import Engine
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually
+from ui.chat.search_box import _ResultDelegate
 from ui.chat.session.search import FoundConversation, MoreHits, Search
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, Placement
@@ -59,6 +61,18 @@ async def test_hits_of_a_conversation_are_in_reading_order(
     rows = [search.at(row) for row in range(search.rowCount())]
     hits = [row for row in rows if isinstance(row, Hit)]
     assert [hit.message_id for hit in hits] == [message.id for message in messages]
+
+
+def test_match_near_the_beginning_keeps_its_words(theme: Theme, qtbot: QtBot) -> None:
+    view = QListView()
+    qtbot.addWidget(view)
+    view.resize(160, 200)
+    text = "A token is a piece of text, from one character to a whole word, that a model reads"
+    first, _ = _ResultDelegate(view)._fitting(
+        Hit("c", "m", "Tokens", "assistant", 0.0, text, ((2, 5),))
+    )
+    assert first.text.startswith("A token is")
+    assert list(first.bold) == [(2, 5)]
 
 
 async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
