@@ -66,7 +66,7 @@ async def test_hits_of_a_conversation_are_in_reading_order(
 def test_match_near_the_beginning_keeps_its_words(theme: Theme, qtbot: QtBot) -> None:
     view = QListView()
     qtbot.addWidget(view)
-    view.resize(160, 200)
+    view.viewport().resize(200, 200)
     text = "A token is a piece of text, from one character to a whole word, that a model reads"
     first, _ = _ResultDelegate(view)._fitting(
         Hit("c", "m", "Tokens", "assistant", 0.0, text, ((2, 5),))
