@@ -1,12 +1,12 @@
 """Pages of text and tables in the inspector, with one left edge. Main thread."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPainter, QPaintEvent, QPalette, QShowEvent
+from PySide6.QtGui import QFont, QPainter, QPaintEvent, QPalette, QShowEvent
 from PySide6.QtWidgets import QPlainTextEdit, QTextBrowser, QTextEdit, QWidget
 
 from ui.inspector.shown_run import ShownRun
 from ui.kit.tasks import finish_tasks
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font, turn_off_ligatures
 
 TEXT_MARGIN_PX = 12
 RECORD_ALL = "Record All and Regenerate"
@@ -74,7 +74,9 @@ def align(page: QTextEdit | QPlainTextEdit) -> None:
     """Give a page the same left edge for its text as every other page."""
     if isinstance(page, QTextEdit):
         page.setProperty("kind", "page")
-        family = fixed_font(page.font()).family()
+        font, family = QFont(page.font()), fixed_font(page.font()).family()
+        turn_off_ligatures(font)
+        page.setFont(font)  # its spans of code have the features of the page's font
         page.document().setDefaultStyleSheet(f"code {{ font-family: '{family}'; }}")
         page.document().setDocumentMargin(TEXT_MARGIN_PX)
     else:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Literal
@@ -43,7 +44,7 @@ from api.conformance.probe.values import (
     Progress,
     Report,
 )
-from engine.wording import counted, quoted, seconds
+from engine.wording import counted, quoted, seconds, visible
 from ui.chat.composer.pictures import encode_picture
 from ui.inspector.pages import ReadingPage
 from ui.inspector.probe_card import probe_card
@@ -223,7 +224,7 @@ def _fault(fault: Fault, modes: str) -> Html:
     sentence = f"{fault.sentence} ({modes})" if modes else fault.sentence
     text = paragraph(with_code_spans(sentence), style="margin:4px 0 0 0")
     texts = (("Expected", fault.expected), ("Got", fault.got))
-    facts = [(name, quoted(text)) for name, text in texts]
+    facts = [(name, _spaced(text)) for name, text in texts]
     evidence = facts if fault.expected or fault.got else []
     evidence += [("Request", fault.curl)] if fault.curl else []
     if not evidence:
@@ -236,6 +237,11 @@ def _fault(fault: Fault, modes: str) -> Html:
         for name, value in evidence
     )
     return joined(text, table(cells, cellspacing=0))
+
+
+def _spaced(text: str) -> str:
+    """Return a text with signs for its white space, but for single spaces between words."""
+    return " ".join(map(visible, re.split(r"(?<=\S) (?=\S)", text))) or quoted("")
 
 
 def _refill(page: ReadingPage, markup: Html) -> None:

@@ -48,6 +48,7 @@ class ApiTab(InspectorTab):
         self._tools = tools
         self._views: list[WireView] = []
         self._rendered: ShownRun | None = None
+        self._chosen = ""  # the API chosen last, for runs that no API asked for
         self.api = Choice("API")
         self.part = Choice("Part of the request or answer")
         self.part.addItems([text for text, _ in PARTS])
@@ -71,6 +72,7 @@ class ApiTab(InspectorTab):
         )
         self._refresh()
         self.api.currentIndexChanged.connect(lambda _: self._refresh())
+        self.api.activated.connect(self._choose)
         self.part.currentIndexChanged.connect(lambda _: self._refresh())
         self.copy.clicked.connect(lambda: copy_from(self.copy, self._text()))
 
@@ -104,13 +106,17 @@ class ApiTab(InspectorTab):
             return
         self._views = views
         self.note.setText(problem)
-        chosen = max(0, self.api.currentIndex())
+        names = [view.name for view in views]
+        own = next((view.name for view in views if view.path == shown.api_path), self._chosen)
         self.api.blockSignals(True)
         self.api.clear()
-        self.api.addItems([view.name for view in views])
-        self.api.setCurrentIndex(min(chosen, len(views) - 1))
+        self.api.addItems(names)
+        self.api.setCurrentIndex(names.index(own) if own in names else min(0, len(views) - 1))
         self.api.blockSignals(False)
         self._refresh()
+
+    def _choose(self) -> None:
+        self._chosen = self.api.currentText()
 
     def _refresh(self) -> None:
         row = self.api.currentIndex()

@@ -60,6 +60,7 @@ class ShownRun:
     name: str = ""
     sent_request: GenerationRequest | None = None
     no_effect: tuple[str, ...] | None = None  # recorded by the server; None if it answered nobody
+    api_path: str = ""  # of the request of another app
 
     @property
     def request(self) -> GenerationRequest | None:
@@ -82,7 +83,16 @@ def shown_answer(
     name = f"{entry.agent or entry.client}, {entry.method} {entry.path}"
     request = answer.request
     question = question_text(request)
-    return ShownRun(run, trace, question, "request", name, request, entry.no_effect)
+    return ShownRun(
+        run,
+        trace,
+        question,
+        "request",
+        name,
+        request,
+        entry.no_effect,
+        entry.path.partition("?")[0],
+    )
 
 
 def shown_seeded(side: Side, answer: SeededAnswer) -> ShownRun:

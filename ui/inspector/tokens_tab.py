@@ -146,7 +146,7 @@ class TokensTab(InspectorTab):
         self.filter = SearchLineEdit("Filter tokens", "Clear Filter", has_icon=False)
         self.filter.setPlaceholderText("Filter by text, id, part or origin")
         self.copy = push_button("Copy as Table", "Copy the tokens as tab-separated values")
-        self.table = TableView(self.model, "Tokens", is_code=True, hides_empty=True)
+        self.table = TableView(self.model, "Tokens", is_code=True, hides_empty=True, fills=False)
         self.note = label("", "muted", 0.92)
         column(
             row((self.filter, 1), self.note, self.copy),
@@ -168,6 +168,8 @@ class TokensTab(InspectorTab):
     def show_run(self, shown: ShownRun | None) -> None:
         self.model.show_trace(None if shown is None else shown.trace)
         super().show_run(shown)
+        if shown is not None and shown.run.is_over:
+            self.table.scrollToTop()
         self._refresh_note()
 
     def catch_up(self) -> None:

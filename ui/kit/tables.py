@@ -6,8 +6,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from PySide6.QtCore import QAbstractTableModel, QObject, Qt, Signal
-from PySide6.QtGui import QAction, QColor, QKeyEvent, QKeySequence, QPainter, QResizeEvent
+from PySide6.QtCore import QAbstractTableModel, QObject, QRect, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QColor,
+    QKeyEvent,
+    QKeySequence,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QHeaderView,
@@ -162,6 +171,7 @@ class TableView(QTableView):
         *,
         is_code: bool = False,
         hides_empty: bool = False,
+        fills: bool = True,
     ) -> None:
         super().__init__()
         self._model = model
@@ -184,6 +194,7 @@ class TableView(QTableView):
         rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
         head = self.horizontalHeader()
         head.setHighlightSections(False)
+        self._fills = fills  # else the free width stays free, at the right
         self._growing = -1  # the column that gets the free width, if the last one does not
         character_px = self.fontMetrics().averageCharWidth()
         for number, column in enumerate(model.columns):
@@ -214,6 +225,8 @@ class TableView(QTableView):
         self._show_chosen_columns()
         head.sectionResized.connect(self._keep_width)
         self.doubleClicked.connect(self.row_opened)
+        if not fills:
+            self.selectionModel().selectionChanged.connect(lambda: self.viewport().update())
         self._is_at_end = True
         model.rowsAboutToBeInserted.connect(self._note_end)
         model.rowsInserted.connect(self._follow_end)
@@ -228,6 +241,16 @@ class TableView(QTableView):
         super().resizeEvent(event)
         self._show_chosen_columns()
         self._is_fitting = was_fitting
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        if not self._fills:  # a selected row goes on to the right edge
+            painter, left = QPainter(self.viewport()), self.horizontalHeader().length()
+            for row in self.selected_rows():
+                top, height = self.rowViewportPosition(row), self.rowHeight(row)
+                area = QRect(left, top, self.viewport().width() - left, height)
+                painter.fillRect(area, self.palette().color(QPalette.ColorRole.Highlight))
+            painter.end()
+        super().paintEvent(event)
 
     def _keep_width(self, number: int, _: int, width_px: int) -> None:
         """Keep the width that the user gives to a column."""
@@ -324,10 +347,10 @@ class TableView(QTableView):
             self.setColumnWidth(self._growing, self._widths_px[self._growing])
         self._growing = (
             -1
-            if stretches_last
+            if stretches_last or not self._fills
             else max(texts, key=lambda number: columns[number].width_chars, default=-1)
         )
-        self.horizontalHeader().setStretchLastSection(self._growing < 0)
+        self.horizontalHeader().setStretchLastSection(self._growing < 0 and self._fills)
         self._fit(shown)
         self._is_fitting = was_fitting
 

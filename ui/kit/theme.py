@@ -350,10 +350,15 @@ def fixed_font(base: QFont, scale: float = 0.94) -> QFont:
     if family:
         font.setFamilies([family])
     font.setPointSizeF(base.pointSizeF() * scale)
-    for ligatures in ("calt", "liga"):
-        font.setFeature(QFont.Tag(ligatures), 0)  # no ligatures: "->" must look like two characters
+    turn_off_ligatures(font)
     font.setStyleHint(QFont.StyleHint.Monospace)
     return font
+
+
+def turn_off_ligatures(font: QFont) -> None:
+    """Let each character look like itself: ``->`` is two of them, ``<|`` is no triangle."""
+    for ligatures in ("calt", "liga"):
+        font.setFeature(QFont.Tag(ligatures), 0)
 
 
 def sized_font(base: QFont, px: float) -> QFont:

@@ -111,6 +111,8 @@ class FileReader:
         try:
             text, assumed = decoded(read_bounded(self._path, self._max_bytes))
         except ValueError:
+            if self._path.suffix.lower() in (".pdf", ".docx"):
+                raise self._refused(_REFUSALS["damaged"]) from None
             raise self._refused(
                 "can’t be attached: only text in a known encoding, pictures, PDF and Word files can"
             ) from None

@@ -1,8 +1,10 @@
 """The inspector's window on the real engine and the demo model."""
 
+from dataclasses import replace
+
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QPalette
 from PySide6.QtTest import QTest
 
 from tests.support.answers.said import sentence_of_stop
@@ -11,6 +13,7 @@ from tests.ui.inspector.conftest import Record
 from tests.ui.inspector.inspecting import COUNT, ask, run_entry, tape_text
 from tests.ui.walks import settled
 from ui.inspector.inspector_window import InspectorWindow
+from ui.inspector.request_tabs import ApiTab
 from ui.inspector.stop_tabs import WhatIfTab
 from ui.inspector.tokens_tab import TokensTab
 from ui.kit.theme import Theme
@@ -174,7 +177,39 @@ async def test_special_token_is_never_broken_across_lines(
     assert "<|im_end|>" in tape.createMimeDataFromSelection().text()
 
 
-async def test_tokens_fill_their_frame(window: MainWindow, inspector: InspectorWindow) -> None:
+async def test_short_tokens_are_close_to_their_figures(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
     await ask(window, COUNT, "6")
     table = inspector.tokens.table
-    assert table.horizontalHeader().length() == table.viewport().width()
+    table.selectRow(0)
+    shown = table.viewport().grab().toImage()
+    right, middle = table.viewport().width() - 4, table.rowHeight(0) // 2
+    assert table.horizontalHeader().length() < right
+    assert shown.pixelColor(right, middle) == table.palette().color(QPalette.ColorRole.Highlight)
+
+
+async def test_tokens_of_an_ended_answer_begin_at_the_top(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, "Count from 1 to 40, one number per line")
+    table, shown = inspector.tokens.table, inspector.inspector.shown
+    table.scrollToBottom()
+    assert table.verticalScrollBar().value()
+    inspector.tokens.show_run(shown)
+    assert not table.verticalScrollBar().value()
+
+
+async def test_api_of_another_app_is_shown_first(
+    window: MainWindow, inspector: InspectorWindow
+) -> None:
+    await ask(window, COUNT, "6")
+    api, shown = inspector.tab(ApiTab), inspector.inspector.shown
+    assert shown is not None
+    inspector.tabs.setCurrentWidget(api)
+    await eventually(lambda: bool(api.page.toPlainText()))
+    api.api.setCurrentText("OpenAI Responses")
+    api.api.activated.emit(api.api.currentIndex())
+    for path, name in (("/api/chat", "Ollama"), ("", "OpenAI Responses")):
+        inspector.inspector.show(replace(shown, api_path=path))
+        await eventually(lambda name=name: api.api.currentText() == name)

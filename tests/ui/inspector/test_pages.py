@@ -1,5 +1,7 @@
 """What a probe and a capture say as pages: quoted stops are code, and nothing is markup."""
 
+from PySide6.QtGui import QFont
+
 from api.conformance.captures.values import (
     Capture,
     CapturedEvent,
@@ -7,6 +9,7 @@ from api.conformance.captures.values import (
     Severity,
     WireDialect,
 )
+from api.conformance.probe.values import Fault
 from ui.inspector.capture_window import (
     FIRST_EVENTS,
     LAST_EVENTS,
@@ -15,7 +18,10 @@ from ui.inspector.capture_window import (
     CapturedAnswers,
     capture_page,
 )
+from ui.inspector.pages import ReadingPage
+from ui.inspector.probe_window import _fault
 from ui.kit.colors import LIGHT
+from ui.kit.theme import Theme
 
 
 def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
@@ -41,3 +47,18 @@ def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
         assert f"<code>event-{shown}</code>" in page
     assert f"… {250 - FIRST_EVENTS:,} events" in page
     assert "<code>event-100</code>" not in page
+
+
+async def test_code_on_a_page_has_no_ligatures(theme: Theme) -> None:
+    page = ReadingPage("Page")
+    page.setHtml("<code>&lt;|im_end|&gt;</code>")
+    font = page.document().defaultFont()
+    assert [font.featureValue(QFont.Tag(name)) for name in ("calt", "liga")] == [0, 0]
+    assert all(font.isFeatureSet(QFont.Tag(name)) for name in ("calt", "liga"))
+
+
+def test_evidence_shows_white_space_where_it_cannot_be_seen() -> None:
+    fault = Fault("x", "It differs.", "the dialect's form", " a  b\n")
+    page = _fault(fault, "")
+    assert "the dialect&#x27;s form" in page
+    assert "·a··b⏎" in page

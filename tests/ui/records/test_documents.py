@@ -58,6 +58,7 @@ def test_a_guessed_encoding_is_named(tmp_path: Path) -> None:
         ("e.txt", b" \n", "“e.txt” is empty"),
         ("big.txt", b"x" * (MAX_TEXT_BYTES + 1), "up to 4 MB"),
         ("bad.pdf", b"%PDF-1.7\nnothing", "“bad.pdf” is damaged"),
+        ("torn.pdf", b"\0\x91" * 99, "“torn.pdf” is damaged"),
         ("bad.docx", b"PK\x03\x04nothing", "“bad.docx” is damaged"),
     ],
 )

@@ -142,12 +142,21 @@ def conversation_markdown(conversation: Conversation) -> str:
         if run.thinking:
             lines += ["<details><summary>Thinking</summary>", "", run.thinking, "", "</details>"]
             lines.append("")
-        lines += [run.text, "", *_calls(run)]
+        lines += [run.text + _struck(run), "", *_calls(run)]
         for picture in run.pictures:
             lines += [f"{picture.name}: {picture.text}", ""]
         if ending := _ending(run):
             lines += [f"*{ending}*", ""]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _struck(run: Run) -> str:
+    """Return the words that a stop cut off, struck as in the chat; empty inside code."""
+    words = run.cut_text.strip()
+    space = run.cut_text[: -len(run.cut_text.lstrip()) or None]
+    is_plain = words.isprintable() and not set(words) & set("~`\\*_<")
+    is_code = run.text.count("```") % 2 or run.text.count("~~~") % 2
+    return f"{space}~~{words}~~" if words and is_plain and not is_code else ""
 
 
 def _calls(run: Run) -> list[str]:

@@ -49,8 +49,8 @@ async def _form(ctx: CheckContext, *, is_streamed: bool) -> Evaluation:
             key = finding.sentence if is_field else finding.code
             is_fault = finding.severity is Severity.ERROR
             if is_fault and finding.code not in _JUDGED_ELSEWHERE and key not in faults:
-                got = finding.excerpt or finding.sentence
-                fault = Fault(finding.code, finding.sentence, "the dialect's form", got)
+                due = "the dialect's form" if finding.excerpt else ""
+                fault = Fault(finding.code, finding.sentence, due, finding.excerpt)
                 faults[key] = ctx.fault(exchange, fault)
     return Evaluation(f"{len(answers)} answers were read", tuple(faults.values()))
 

@@ -111,7 +111,7 @@ def test_markdown_has_what_is_shown_and_why_it_ended() -> None:
     text = conversation_markdown(conversation())
     assert text.startswith("# Counting\n\n## System prompt\n\nBe brief.\n\n## You\n\nCount\n")
     assert "## demo-model, " in text
-    assert '1 2 3\n\nCalled `add`:\n\n    {"a": 1}\n\n*' in text
+    assert '1 2 3\n~~6~~\n\nCalled `add`:\n\n    {"a": 1}\n\n*' in text
     assert "Stopped by “⏎6”" in text
 
 
