@@ -1,5 +1,7 @@
 """The tools that the model may use in a conversation. Main thread."""
 
+from collections.abc import Awaitable
+from contextlib import suppress
 from functools import partial
 
 from PySide6.QtCore import QPoint, Qt, QTimer, Signal
@@ -121,7 +123,8 @@ class ToolsPage(QWidget):
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)
         stopped = [server.name for server in known if server.stage == "stopped"]
         if stopped:
-            start_task(self._owner, self._start(stopped), "start MCP servers")
+            starting = self._start(self._toolbox.host.ensure_ready(stopped))
+            start_task(self._owner, starting, "start MCP servers")
 
     def _refresh(self) -> None:
         servers = self._toolbox.servers
@@ -258,16 +261,12 @@ class ToolsPage(QWidget):
     def _use_server(self, name: str, is_on: bool) -> None:
         self._take(self._choice.with_server(name, is_on))
         if is_on and name != MEMORY_SERVER:
-            start_task(self._owner, self._start([name], turns_on=True), "start an MCP server")
+            starting = self._start(self._toolbox.host.switch(name, True))
+            start_task(self._owner, starting, "start an MCP server")
 
-    async def _start(self, names: list[str], turns_on: bool = False) -> None:
-        host = self._toolbox.host
-        try:
-            for name in names if turns_on else ():
-                await host.switch(name, True)
-            await host.ensure_ready(names)
-        except ToolsRefused:
-            return  # the program is ending
+    async def _start(self, starting: Awaitable[None]) -> None:
+        with suppress(ToolsRefused):  # the program is ending
+            await starting
 
     def _take(self, choice: ToolsInUse) -> None:
         self._choice = choice

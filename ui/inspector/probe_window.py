@@ -186,7 +186,7 @@ def subjects_page(results: Sequence[CheckResult], colors: Colors) -> Html:
 def _by_cause(
     results: Sequence[CheckResult],
 ) -> list[tuple[CheckResult, list[CheckResult]]]:
-    """Return results, each with further undecided results of the same cause."""
+    """Return results; three or more undecided ones of the same cause are one row."""
     groups: dict[tuple[str, ...], list[CheckResult]] = {}
     for result in results:
         is_undecided = result.outcome in _WITHOUT_RESULT and not result.faults

@@ -300,9 +300,9 @@ class ModelDetails(QFrame):
         if card.is_cut:
             text = "This is the beginning of the card. Its page has all of it."
         # Another text says already why there is no card.
-        is_said = bool(finder.problem) or self.status.property("role") == "fault"
-        is_said = is_said or not self.gated.isHidden()
-        show_text(self.card_note, text if is_own and not is_said else "")
+        has_reason = bool(finder.problem) or self.status.property("role") == "fault"
+        has_reason = has_reason or not self.gated.isHidden()
+        show_text(self.card_note, text if is_own and not has_reason else "")
 
     # -- links -----------------------------------------------------------------------------
 

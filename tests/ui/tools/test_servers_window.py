@@ -179,7 +179,7 @@ async def test_tools_page_switches_servers_and_tools(theme: Theme, parent: QWidg
     card.show_choice(ToolsInUse(), can_call=True)
     assert list(card.boxes) == [("sums",)]
     card.boxes[("sums",)].click()
-    await eventually(lambda: host.ready_for == [("sums",)])
+    await eventually(lambda: host.switched == [("sums", True)])
     assert edited[-1].uses(ADD)
     card.boxes[ADD.key].click()
     assert edited[-1] == ToolsInUse(("sums",), (ADD.key,))
