@@ -217,17 +217,17 @@ class _ResultDelegate(RowDelegate):
         text, spans = hit.snippet, hit.spans
         metrics = QFontMetrics(self._font(0.9, QFont.Weight.DemiBold))
         room_px = self.ground(self._view.viewport().rect()).width() - inset_px - 20
-        while metrics.horizontalAdvance(text) > room_px * 2:
+        while True:
+            end = len(text)
+            while metrics.horizontalAdvance(text[:end]) > room_px:
+                space = text.rfind(" ", 0, end)
+                end = space if space > 0 else 0
+            end = end or len(text)  # one long word is cut
             space = text.find(" ", 0, max(0, spans[0][0] - 6) if spans else 0)
-            if space < 0:
+            if space < 0 or metrics.horizontalAdvance(text[end + 1 :]) <= room_px:
                 break
             spans = tuple((start - space, length) for start, length in spans)
             text = f"…{text[space + 1 :]}"
-        end = len(text)
-        while metrics.horizontalAdvance(text[:end]) > room_px:
-            space = text.rfind(" ", 0, end)
-            end = space if space > 0 else 0
-        end = end or len(text)  # one long word is cut
         first = [(start, min(length, end - start)) for start, length in spans if start < end]
         second = [(start - end - 1, length) for start, length in spans if start > end]
         return RowPart(text[:end], bold=first), RowPart(text[end + 1 :], bold=second)

@@ -202,9 +202,8 @@ class ModelDetails(QFrame):
             shown = facts(entry.local.found, entry.local.draft)
             info = self._library.models.status(entry.local.folder).info
             shown.append(("Draft Head", "" if info is None else _draft_head_text(info)))
-            whose = "Yours" if entry.local.has_user_template else "The model’s own"
-            can_be_loaded = entry.local.found.can_be_loaded
-            shown.append(("Chat Template", whose if can_be_loaded else ""))
+            has_own = entry.local.has_user_template and entry.local.found.can_be_loaded
+            shown.append(("Chat Template", "Yours" if has_own else ""))
         elif entry.hub is not None:
             shown = entry.hub.facts
         shown = [fact for fact in shown if fact[1]]

@@ -321,7 +321,9 @@ class ModelsWindow(OwnWindow):
         text = self._empty_text() if self.entries.row_of(None) < 0 else ""
         self._splitter.setVisible(not text)
         self.empty.setVisible(bool(text))
-        self.empty.show_text("No Matching Models", text)
+        is_known = not finder.problem or bool(finder.left_out)
+        where = f"Not on {THIS_COMPUTER.title()}"
+        self.empty.show_text("No Matching Models" if is_known else where, text)
         self.clear.setText("Clear Filters" if finder.left_out else "Clear Search")
 
     def _empty_text(self) -> str:
@@ -331,7 +333,7 @@ class ModelsWindow(OwnWindow):
         if finder.left_out:
             return "No results match the filters."
         if finder.problem:
-            return f"No model on {THIS_COMPUTER} has “{finder.query}” in its name."
+            return f"No model here has “{finder.query}” in its name."
         return (
             f"No MLX model on Hugging Face or {THIS_COMPUTER} has “{finder.query}” in its name. "
             "Try fewer or shorter words."

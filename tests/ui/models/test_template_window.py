@@ -27,7 +27,7 @@ async def opened_template(opened: OpenedModels) -> TemplateWindow:
 
 
 def whose_template(opened: OpenedModels) -> str:
-    return dict(opened.pick("demo-model").shown_facts)["Chat Template"]
+    return dict(opened.pick("demo-model").shown_facts).get("Chat Template", "")
 
 
 async def prompt_of(opened: OpenedModels) -> str:
