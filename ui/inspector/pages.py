@@ -74,10 +74,11 @@ def align(page: QTextEdit | QPlainTextEdit) -> None:
     """Give a page the same left edge for its text as every other page."""
     if isinstance(page, QTextEdit):
         page.setProperty("kind", "page")
-        font, family = QFont(page.font()), fixed_font(page.font()).family()
+        font, fixed = QFont(page.font()), fixed_font(page.font())
+        style = f"code {{ font-family: '{fixed.family()}'; font-size: {fixed.pointSizeF()}pt; }}"
         turn_off_ligatures(font)
         page.setFont(font)  # its spans of code have the features of the page's font
-        page.document().setDefaultStyleSheet(f"code {{ font-family: '{family}'; }}")
+        page.document().setDefaultStyleSheet(style)
         page.document().setDocumentMargin(TEXT_MARGIN_PX)
     else:
         # Without the padding of a plain text's frame in the style sheet.

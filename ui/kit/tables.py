@@ -194,7 +194,7 @@ class TableView(QTableView):
         rows.setDefaultSectionSize(self.fontMetrics().height() + 9)
         head = self.horizontalHeader()
         head.setHighlightSections(False)
-        self._fills = fills  # else the free width stays free, at the right
+        self._fills = fills  # else the free width is at the right, in a last column of text
         self._growing = -1  # the column that gets the free width, if the last one does not
         character_px = self.fontMetrics().averageCharWidth()
         for number, column in enumerate(model.columns):
@@ -342,7 +342,8 @@ class TableView(QTableView):
             self.setColumnHidden(column, column not in shown)
         texts = [number for number in shown if not columns[number].is_number]
         # A number in a stretched column would be far from its neighbor: the widest text grows.
-        stretches_last = shown[-1:] == texts[-1:] == [column] and not columns[column].width_chars
+        ends_in_text = bool(shown) and shown[-1:] == texts[-1:]
+        stretches_last = ends_in_text and not (self._fills and columns[shown[-1]].width_chars)
         if self._growing >= 0:
             self.setColumnWidth(self._growing, self._widths_px[self._growing])
         self._growing = (
@@ -350,7 +351,7 @@ class TableView(QTableView):
             if stretches_last or not self._fills
             else max(texts, key=lambda number: columns[number].width_chars, default=-1)
         )
-        self.horizontalHeader().setStretchLastSection(self._growing < 0 and self._fills)
+        self.horizontalHeader().setStretchLastSection(stretches_last)
         self._fit(shown)
         self._is_fitting = was_fitting
 
