@@ -104,7 +104,7 @@ class ModelSlot:
     ========  ======================  ============  ============  ============================
 
     While a ``transition`` is due, all wait. ``Models.load_next`` begins loads, one at a time;
-    ``refuse_load`` ends one that never fits. A failed load leaves the model before it, unloaded.
+    ``refuse_load`` ends a load that never fits. A failed load leaves the model before it, unloaded.
     A LEAVING model takes no more requests, so that it can be unloaded for another one.
     """
 

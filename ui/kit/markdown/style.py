@@ -153,7 +153,7 @@ class MarkdownStyle:
 
     @property
     def code_line_percent(self) -> float:
-        """The height of a line of code: fonts differ in what they have above their letters."""
+        """The height of a line of code: fonts differ in the space above their letters."""
         return 145 * QFontInfo(self.fixed).pixelSize() / QFontMetricsF(self.fixed).lineSpacing()
 
     @property
