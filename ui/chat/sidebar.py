@@ -66,7 +66,7 @@ class FolderDialog(OwnDialog):
     """Edits a folder; the conversations in it stay unchanged."""
 
     def __init__(self, folder: ConversationFolder, workspace: Workspace, parent: QWidget) -> None:
-        super().__init__(f"Folder {folder.name}", parent)
+        super().__init__("Folder Settings", parent)
         self._folder = folder
         self._folders = workspace.conversations.folders
         self.name = QLineEdit(folder.name)
@@ -92,6 +92,7 @@ class FolderDialog(OwnDialog):
             self.name,
             label("System prompt"),
             self.prompt,
+            label("Stop sequences"),
             (self.editor, 1),
             label(hint, "faint", 0.92, is_wrapped=True),
             buttons,

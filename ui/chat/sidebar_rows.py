@@ -69,7 +69,8 @@ class SidebarRows(QAbstractListModel):
         if role == roles.ToolTipRole:
             if not isinstance(row, Conversation):
                 return plain_tooltip(_name(row))
-            states = (("Answering…", row.is_running), ("Draft", row.has_draft))
+            running = NEEDS_YOU.lstrip("● ") if row.needs_user else "Answering…"
+            states = ((running, row.is_running or row.needs_user), ("Draft", row.has_draft))
             below = [name for name, is_so in states if is_so] or [when_text(row.updated_at)]
             return plain_tooltip("\n".join([row.listed_title, *below]))
         return self._spoken(row) if role == roles.AccessibleTextRole else None

@@ -40,7 +40,7 @@ class ToolsPage(QWidget):
 
     edited = Signal(object)  # ToolsInUse
     servers_requested = Signal()
-    adding_requested = Signal()
+    adding_requested = Signal(str)  # title of a known server, or empty
     resource_requested = Signal(object)  # ResourceInfo
     prompt_requested = Signal(object)  # PromptInfo
 
@@ -67,9 +67,9 @@ class ToolsPage(QWidget):
         self.manage = IconButton("gear", "Show the MCP servers")
         self.manage.clicked.connect(self.servers_requested)
         self.more = IconButton("plus", "Add an MCP server")
-        self.more.clicked.connect(self.adding_requested)
+        self.more.clicked.connect(lambda: self.adding_requested.emit(""))
         self.add = push_button("Add Server…", "Add an MCP server")
-        self.add.clicked.connect(self.adding_requested)
+        self.add.clicked.connect(lambda: self.adding_requested.emit(""))
         self._empty = self._introduction()
         heading = label("MCP Servers", "heading")
         heading.setMinimumHeight(self.more.sizeHint().height())
@@ -114,10 +114,13 @@ class ToolsPage(QWidget):
             name = push_button(title, f"Add {title}", "link")
             name.setProperty("is_flush", True)
             name.setMinimumWidth(72)
-            name.clicked.connect(self.adding_requested)
+            name.clicked.connect(partial(self._request, title))
             examples.append(row(name, (ElidedLabel(purpose, "muted", 0.92), 1), spacing=8))
         steps = row(self.add, STRETCH)
         return card(*texts, 4, *examples, 4, steps, spacing=8, margins=(16, 12, 12, 16))
+
+    def _request(self, title: str, _: bool = False) -> None:
+        self.adding_requested.emit(title)
 
     def _start_chosen(self) -> None:
         known = (server for server in self._toolbox.servers if server.name in self._choice.servers)

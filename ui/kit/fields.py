@@ -433,6 +433,14 @@ class SearchLineEdit(QLineEdit):
         self.clear_action.triggered.connect(self.clear)
         self.textChanged.connect(lambda text: self.clear_action.setVisible(bool(text)))
 
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Clear the text with Escape, which closes the window once there is none."""
+        if event.key() == Qt.Key.Key_Escape and self.text():
+            self.clear()
+            event.accept()
+        else:
+            super().keyPressEvent(event)
+
 
 class ListSearchField(SearchLineEdit):
     """A search field whose arrow keys, Return and Escape act on the list below it."""

@@ -322,8 +322,9 @@ class Models(QObject):
 
     async def _unload(self, name: str | None, cancels_running: bool, folder: Path | None) -> None:
         """Unload a model beside the default one, or without a name the default one."""
-        self.message = self.failure = ""
-        self.failed_at = None
+        if name is None or folder == self.failed_at:  # the failure of another model stays
+            self.message = self.failure = ""
+            self.failed_at = None
         try:
             await self._engine.unload(name, cancels_running=cancels_running)
         except Exception as error:

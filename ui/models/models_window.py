@@ -477,7 +477,10 @@ class ModelsWindow(OwnWindow):
 
     def _ask_deletion(self, model: FoundModel) -> None:
         if obstacle := self.upkeep.obstacle(model):
-            self.question.ask(obstacle, close="OK")
+            unload = Command("Unload", partial(self._unload_at, model.folder))
+            is_loaded = self._library.models.status(model.folder.resolve()).stage == "ready"
+            answers = (unload,) if is_loaded else ()
+            self.question.ask(obstacle, *answers, close="Cancel" if answers else "OK", focus=-1)
         else:
             self.upkeep.ask_deletion(model)
 

@@ -26,7 +26,7 @@ from engine.wording import as_sentence, counted, format_size
 from ui.kit.tasks import cancel_tasks, finish_tasks, start_task
 from ui.models.finder import ask_hub
 from ui.models.model_library import ModelLibrary
-from ui.words import describe_error
+from ui.words import describe_error, display_name
 
 _CHECK = "look for updates"
 _log = logging.getLogger(__name__)
@@ -61,10 +61,11 @@ class Upkeep(QObject):
 
     def obstacle(self, model: FoundModel) -> str:
         """Return why a model cannot be deleted now; empty if it can."""
+        name = display_name(model.name)
         if self._library.models.uses(model.folder):
-            return f"{model.name} is in use. Unload it before you delete it."
+            return f"{name} is in use. Unload it before you delete it."
         if self._library.downloads.is_running(model.name):
-            return f"{model.name} is being downloaded. Pause the download before you delete it."
+            return f"{name} is being downloaded. Pause the download before you delete it."
         return ""
 
     def ask_deletion(self, model: FoundModel) -> None:
@@ -92,7 +93,7 @@ class Upkeep(QObject):
         except EngineError as error:
             text = describe_error(error)
         else:
-            text = f"{model.name} was deleted. This freed {format_size(freed_bytes)}."
+            text = f"{display_name(model.name)} was deleted. This freed {format_size(freed_bytes)}."
             self._library.downloads.forget_all(model.name)
             self.updates.pop(model.name, None)
         self._library.refresh()

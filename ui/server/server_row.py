@@ -50,7 +50,7 @@ class ServerRow(QFrame):
             Command(self.toggle.toolTip(), self.toggle.click),
             Command("Copy Address", lambda: copy_text(switch.url), enabled=lambda: is_on),
             None,
-            Command(f"{WINDOW_TITLE}…", self.requested.emit),
+            Command(WINDOW_TITLE, self.requested.emit),
         ]
         context_menu(self, WINDOW_TITLE, commands).popup(event.globalPos())
 

@@ -239,6 +239,13 @@ class ServerForm(_KeptDialog):
         )
 
     def _keep(self) -> None:
+        target = self.command if self.kind.currentData() == "program" else self.url
+        empty = (field for field in (self.name, target) if not field.text().strip())
+        if (field := next(empty, None)) is not None:
+            self.problem.setText(f"{field.accessibleName()} is required.")
+            self.problem.show()
+            field.setFocus()
+            return
         self._begin(self._host.put(self.edited(), self._replaced))
 
     def _show_kind(self) -> None:

@@ -213,6 +213,7 @@ class KnownServerRow(QFrame):
     def __init__(self, title: str, purpose: str, config: ToolServerConfig) -> None:
         super().__init__()
         self.setObjectName("setting")
+        self.title = title
         self._config = config
         self._folder = Path.home() / "Documents"
         self.folder = QPushButton()
@@ -409,7 +410,12 @@ class ToolServersWindow(OwnWindow):
         host = self._toolbox.host
         self._with_chosen(lambda server: self._begin(host.switch(server.name, is_on)))
 
-    def show_gallery(self) -> None:
+    def show_gallery(self, title: str = "") -> None:
+        """Offer the known servers; add the one with a title unless its folder is to be chosen."""
+        line = next((line for line in self.known if line.title == title), None)
+        if line is not None and line.folder.isHidden() and line.add.isEnabled():
+            line.add.click()
+            return
         self.list.setCurrentRow(-1)
         self.gallery.findChildren(QPushButton)[0].setFocus()
 

@@ -378,8 +378,8 @@ class OtherWindows(QObject):
     def show_tool_servers(self) -> None:
         bring_forward(self.tool_servers)
 
-    def add_tool_server(self) -> None:
-        self.tool_servers.show_gallery()
+    def add_tool_server(self, title: str = "") -> None:
+        self.tool_servers.show_gallery(title)
         bring_forward(self.tool_servers)
 
     def show_preferences(self, pane: str = "") -> None:

@@ -116,6 +116,8 @@ def test_tool_server_form_round_trip(theme: Theme, parent: QWidget) -> None:
     form.env.rows[2].secret.click()
     assert form.edited().env[2] == NamedValue("NEW", "value", is_secret=True)
     form.kind.choose("address")
+    form.save.click()
+    assert (form.problem.text(), form.focusWidget()) == ("Address is required.", form.url)
     form.url.setText("http://localhost:1/mcp")
     edited = form.edited()
     assert (edited.url, edited.command, edited.args, edited.env) == (
@@ -369,6 +371,14 @@ async def test_known_server_is_added_with_three_clicks(engine: Engine, theme: Th
         assert host.servers[2].config.args[-1] == str(Path.home() / "Documents")
         added = {row.add.text() for row in window.others.tool_servers.known if row.config.args}
         assert added == {"Added", "Add"}
+
+
+async def test_known_server_is_added_from_tools_tab(engine: Engine, theme: Theme) -> None:
+    async with shown(main_window(engine, theme, tool_host=Growing())) as window:
+        press(window, "Tools")
+        press(window.chat.tools.page, "Add Time")
+        workspace = window.workspace
+        await eventually(lambda: workspace.current.conversation.tools.servers == ("time",))
 
 
 async def test_known_server_is_added_once_for_each_folder(

@@ -11,6 +11,7 @@ from tests.support.hub import Hub
 from tests.ui.driving import eventually
 from tests.ui.models.opened import OpenedModels
 from tests.ui.models.upkeep.conftest import REPOSITORY, asked, choose, is_there
+from ui.words import display_name
 
 
 async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
@@ -27,7 +28,7 @@ async def test_a_model_is_deleted_after_a_question_that_names_the_bytes(
     choose(opened, "Delete…")
     await asked(opened, "This frees")
     opened.answer("Delete")
-    await asked(opened, f"{REPOSITORY} was deleted. This freed 4.")
+    await asked(opened, f"{display_name(REPOSITORY)} was deleted. This freed 4.")
     assert not is_there(repository_folder)
     await eventually(lambda: not opened.has(REPOSITORY))
 
@@ -47,7 +48,7 @@ async def test_a_model_in_use_is_never_deleted(
     await asked(opened, "is in use. Unload it")
     assert is_there(repository_folder)
 
-    opened.pick(REPOSITORY).unload.click()
+    opened.answer("Unload")
     await eventually(lambda: opened.state.stage == "none")
     choose(opened, "Delete…")
     await asked(opened, "This frees")
