@@ -1,5 +1,6 @@
 """Why the shown answer ended: the reason, and folded below the list all figures. Main thread."""
 
+import re
 from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
@@ -28,6 +29,7 @@ from ui.words import Tone, display_name
 SHOWN_ABOVE, SHOWN_OF_STOP = ("Matched", "Cut off"), ("Matched", "Cut off", "Where")
 # Ends whose label is the whole sentence of the card.
 _SHORT = (StopKind.STOP_STRING, StopKind.STOP_TOKEN, StopKind.EOS, StopKind.MAX_TOKENS)
+_STOP_FIELD = re.compile(r"(?:stops\.)?strings\[(\d+)\]")
 _ALWAYS = "Always Stop Here"
 # How much of an answer's end, and of what a stop cut off, is shown.
 _TAIL_CHARS, _CUT_CHARS = 60, 240
@@ -87,6 +89,12 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
         since = "more character" if run.continued_chars else "character"
         detail = f"after {counted(stop.text_offset, since)}, token {stop.token_index + 1:,}"
     return icon, tone, verdict.text.label, detail
+
+
+def _named_stop(field: re.Match[str], run: Run) -> str:
+    """Return the stop that a field of the request has; the field itself if it is unknown."""
+    number = int(field[1])
+    return quoted(run.stops[number], 20) if number < len(run.stops) else field[0]
 
 
 class VerdictView(QFrame):
@@ -241,6 +249,8 @@ class VerdictView(QFrame):
             if fact.name in shown or fact.is_timing:
                 continue
             value = "  ".join(filter(None, (visible(fact.text), fact.value)))
+            if fact.name == "No effect":
+                value = _STOP_FIELD.sub(lambda found: _named_stop(found, run), value)
             facts.add(fact.name, value, is_code=bool(fact.text))
         if source := self.stop_source(run):
             facts.add("Stop set by", source)

@@ -282,6 +282,7 @@ QDockWidget > QWidget { background: $sidebar; }
 #undo_bar QPushButton:focus { border: 1px solid $canvas; }
 
 #file_chip { background: $sunken; border: 1px solid $line; border-radius: 8px; }
+#file_chip[is_flat="true"] { background: transparent; border: none; }
 
 #composer { background: $raised; border: 1px solid $strong_line; border-radius: 16px; }
 #composer[focused="true"] { border: $ring; }

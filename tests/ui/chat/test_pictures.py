@@ -114,7 +114,7 @@ async def test_damaged_pictures_are_refused_in_words(
         row.pictures_folder = None
         paste(window)
         await eventually(lambda: "Picture.png" in row.refusal.text())
-        assert "conversations are not being saved" in row.refusal.text()
+        assert "conversations are not being saved" in row.refusal.accessibleName()
     assert not folder.exists()
 
 

@@ -50,7 +50,7 @@ from ui.kit.layouts import STRETCH, FlowLayout, column, row
 from ui.kit.markdown.pictures import picture_from
 from ui.kit.menus import copy_text
 from ui.kit.tasks import finish_tasks, start_task
-from ui.kit.theme import current_theme, fixed_font
+from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import Popover, pop_up_above
 from ui.records.attachments import Attachment, Reading, cut_extent
 from ui.records.documents import FileReader
@@ -155,6 +155,18 @@ class FileChip(QFrame):
         self.reading.setAccessibleName(f"Read {'all' if is_all else 'passages'} of {name}")
         self.reading.setVisible(bool(reading))
         self.updateGeometry()
+
+    def become_caption(self) -> None:
+        """Show the name alone, without a card: the caption of a picture."""
+        for part in (self._picture, self._caption, self.button):
+            part.hide()
+        layout = self.layout()
+        assert layout is not None
+        layout.setContentsMargins(1, 0, 0, 0)
+        self.setFixedHeight(self.name.sizeHint().height())
+        rescale(self.name, 0.92)
+        restyle(self.name, "role", "muted")
+        restyle(self, "is_flat", True)
 
     def show_progress(self, done: int, total: int) -> None:
         self.show_caption(f"{done:,} of {total:,} pages" if total else "reading…")
@@ -436,7 +448,8 @@ class AttachmentRow(QWidget):
         self._preview: FilePreview | None = None
         self._chips = QWidget()
         self._flow = FlowLayout(self._chips)
-        self.refusal = label("", "fault", 0.93, is_wrapped=True)
+        self._refusals = ""
+        self.refusal = label("", "fault", is_wrapped=True)
         self.dismiss = IconButton("close", "Dismiss", size=14)
         self.dismiss.clicked.connect(lambda: self._show_refusal(""))
         self.dismiss.clicked.connect(self.left)
@@ -498,7 +511,7 @@ class AttachmentRow(QWidget):
 
     def refuse(self, why: str) -> None:
         """Show why a file is not attached, below earlier reasons."""
-        self._show_refusal("\n".join(filter(None, (self.refusal.text(), why))))
+        self._show_refusal("\n".join(filter(None, (self._refusals, why))))
 
     def add_picture(self, image: QImage) -> None:
         """Add a picture from the clipboard, such as a screenshot."""
@@ -562,7 +575,7 @@ class AttachmentRow(QWidget):
         self.show_files((), self.owner)
 
     def choose(self) -> None:
-        choose_files(self, "Attach Files", self.attach)
+        choose_files(self, "Attach Files", self.attach).finished.connect(self.left)
 
     def chip(self, number: int) -> FileChip | None:
         item = self._flow.itemAt(number)
@@ -635,7 +648,16 @@ class AttachmentRow(QWidget):
         return focused is not None and focused.isVisible() and self.isAncestorOf(focused)
 
     def _show_refusal(self, refusal: str) -> None:
-        self.refusal.setText(refusal)
+        self._refusals, reasons = refusal, refusal.split("\n")
+        names = [reason[: reason.find("”") + 1] for reason in reasons]
+        if len(reasons) > 1 and all(names):
+            text = f"{', '.join(names[:-1])} and {names[-1]} can’t be attached."
+            self.refusal.setText(text)
+            self.refusal.setToolTip(plain_tooltip(refusal))
+        else:
+            self.refusal.setText(refusal)
+            self.refusal.setToolTip("")
+        self.refusal.setAccessibleName(refusal)
         self._show_rows()
 
     def _show(self) -> None:
@@ -753,7 +775,7 @@ class AttachedFile(QWidget):
         return [SearchedLabel(self.chip.name), text]
 
     def show_picture(self, folder: Path) -> None:
-        """Show the picture below its name, once it is read; nothing if it cannot be shown."""
+        """Show the picture above its name, once it is read; nothing if it cannot be shown."""
         self.pictures_folder = folder
         if self._file.kept_file and not self._file.is_sound:
             start_task(self, self._show_picture(folder / self._file.kept_file), "show a picture")
@@ -767,7 +789,8 @@ class AttachedFile(QWidget):
         shown.clicked.connect(self._open)
         layout = self.layout()
         assert layout is not None
-        layout.addWidget(shown)
+        layout.insertWidget(0, shown)
+        self.chip.become_caption()
         self.picture, self._size = shown, shown.iconSize()
         self.unfolded.emit(True)
 

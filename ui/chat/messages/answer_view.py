@@ -376,8 +376,10 @@ class AnswerView(ShownMessage):
             is_continued = run.continued_chars > 0
             finished = run.finished
             numbers = () if finished is None else figures(finished, is_continued=is_continued)
-            shown = filter(None, (model, *numbers))
-            self.reason.show_reason(word, tuple(shown), verdict.icon, verdict.tone)
+            speed = [number for number in numbers if number.endswith("tok/s")]
+            more = [number for number in numbers if number not in speed]
+            shown = list(filter(None, (model, *speed)))
+            self.reason.show_reason(word, shown, verdict.icon, verdict.tone, more)
             self.reason.setVisible(bool(word or model))
 
     def _name(self) -> None:

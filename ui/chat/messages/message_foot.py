@@ -70,13 +70,16 @@ class ReasonLine(QAbstractButton):
         self.setSizePolicy(policy)
         self.setMinimumWidth(40)
 
-    def show_reason(self, word: str, figures: Sequence[str], icon: str, tone: Tone) -> None:
+    def show_reason(
+        self, word: str, figures: Sequence[str], icon: str, tone: Tone, more: Sequence[str] = ()
+    ) -> None:
+        """Show an end and its main figures; the others are in the tool tip."""
         self._word, self._icon, self._tone = word, icon, tone
         self._figures = tuple(figures)
-        spoken = _SEPARATOR.join(filter(None, (word, *figures)))
+        spoken = _SEPARATOR.join(filter(None, (word, *figures, *more)))
         self.setText(spoken)
         self.setAccessibleName(f"{spoken}. Show why it stopped")
-        self.setToolTip("Show why it stopped")
+        self.setToolTip("\n".join(filter(None, (_SEPARATOR.join(more), "Show why it stopped"))))
         self.updateGeometry()
         self.place_link()
         self.update()

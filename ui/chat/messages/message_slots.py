@@ -18,7 +18,8 @@ from ui.records.runs import Run
 
 # A slot is no widget: thousands of messages far from the screen cost no more than their numbers.
 
-_MIN_SIDE_PX, _BETWEEN_PX = 26, 14
+_MIN_SIDE_PX = 26
+_BELOW_QUESTION_PX, _BELOW_ANSWER_PX = 14, 4  # the foot of an answer is mostly not drawn
 _NEAR_SCREENS = 0.75  # views nearer to the screen than this are created in advance
 
 
@@ -33,6 +34,11 @@ class MessageSlot:
         self.top = 0
         self.height = estimated_height(message, line_px)
         self._highlight = Highlight()
+
+    @property
+    def gap_px(self) -> int:
+        """The room between the message and the next."""
+        return _BELOW_QUESTION_PX if self.message.role == "user" else _BELOW_ANSWER_PX
 
     @property
     def can_be_emptied(self) -> bool:
@@ -209,15 +215,16 @@ class MessageList(QWidget):
         top = 24
         if index > 0 and self.slots:
             before = self.slots[index - 1]
-            top = before.top + before.height + _BETWEEN_PX
+            top = before.top + before.height + before.gap_px
         for slot in self.slots[index:]:
             slot.top = top
-            top += slot.height + _BETWEEN_PX
+            top += slot.height + slot.gap_px
         self.is_changing = True
         for slot in self.filled:
             if slot.view is not None:
                 slot.view.setGeometry(self._side_px, slot.top, self._inner_px, slot.height)
-        height = max(self._visible_px, top - _BETWEEN_PX + 18)
+        gap_px = self.slots[-1].gap_px if self.slots else 0
+        height = max(self._visible_px, top - gap_px + 18)
         is_new = height != self.height() or keep_px != -self.y()
         self.resize(self.width(), height)
         self.is_changing = False
