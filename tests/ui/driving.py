@@ -23,7 +23,7 @@ from tests.support.memory_store import MemoryConversationStore
 from tests.support.shown import shown
 from ui.chat.session.conversation_controller import ChatContext, ConversationController
 from ui.chat.session.traces import Traces
-from ui.chat.verdict_view import SHOWN_ABOVE, SHOWN_OF_STOP, VerdictView
+from ui.chat.verdict_view import SHOWN_ABOVE, VerdictView
 from ui.kit.flow_text import FlowText
 from ui.kit.labels import FactTable
 from ui.models.models import ShownModel
@@ -73,7 +73,7 @@ def all_facts(view: VerdictView) -> str:
     if finished is None:
         return facts_text(view)
     assert view.run is not None
-    shown = SHOWN_ABOVE if view.run.stopped_by is None else SHOWN_OF_STOP
+    shown = SHOWN_ABOVE
     facts = [fact for fact in end_facts(finished, view.run.context) if fact.name in shown]
     lines = [f"{f.name}: {'  '.join(filter(None, (visible(f.text), f.value)))}" for f in facts]
     return "\n".join((*lines, facts_text(view)))

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QKeyEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QFrame, QSizePolicy, QStackedWidget, QWidget
 
+from engine.stopping.record import TEMPLATE_SOURCE
 from engine.wording import as_sentence
 from ui.chat.composer.composer import Composer
 from ui.chat.composer.picture_notice import PictureNotice
@@ -378,9 +379,14 @@ class ChatPanel(QWidget):
         saved = None if folder is None else self._workspace.library.choices.settings_of(folder)
         if info is None:
             return SettingsBasis(model.title, saved=saved, usual=listed.usual_settings)
-        length = info.context_length
         return SettingsBasis(
-            model.title, dict(info.own_settings), length, saved, listed.usual_settings
+            model.title,
+            dict(info.own_settings),
+            info.context_length,
+            info.can_think,
+            any(token.source == TEMPLATE_SOURCE for token in info.eos),
+            saved,
+            listed.usual_settings,
         )
 
     def _keep_for_model(self, settings: ConversationSettings | None) -> None:

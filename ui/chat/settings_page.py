@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from PySide6.QtCore import QSignalBlocker, Qt, Signal
-from PySide6.QtWidgets import QCheckBox, QGridLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QGridLayout, QLabel, QPushButton, QWidget
 
 from engine.stopping.rules import STOP_OPTIONS, StopOption
 from engine.values.request import SAMPLING_OPTIONS
@@ -79,6 +79,8 @@ class SettingsBasis:
     model: str = ""
     own: Mapping[str, float] = field(default_factory=dict)
     context_length: int = 0
+    can_think: bool = True
+    has_template_end: bool = True  # an end token that only the chat template names
     saved: ConversationSettings | None = None
     usual: ConversationSettings = field(default_factory=ConversationSettings)
 
@@ -95,6 +97,8 @@ class SettingsBasis:
         number = self.own_number(name)
         if number is None:
             return usual
+        if self.model and name in _OFF and number == _OFF[name] and name != "temperature":
+            return "Off"
         return f"{number:g}" if self.model else "Default"
 
     def source(self, name: str, value: Any) -> str:
@@ -234,7 +238,9 @@ class SettingsPage(QWidget):
         if name not in _NOT_SLID:
             slider = self.sliders[name] = Slider(f"{title}, slider")
             slider.moved.connect(lambda share: self._slide(name, share))
-        _add_row(grid, title, control, self.sliders.get(name))
+        named = _add_row(grid, title, control, self.sliders.get(name))
+        if name == "thinking_budget":
+            self._budget_title = named
         grid.addWidget(self._dot(name), grid.rowCount() - 1, 0)
 
     def _dot(self, name: str) -> IconButton:
@@ -289,6 +295,7 @@ class SettingsPage(QWidget):
                 # None means the context length.
                 share = 1.0 if shown is None else self._share(name, float(shown))
                 self.sliders[name].show_share(share, is_set=value is not None)
+        self._hide_useless()
         for name, dot in self.resets.items():
             dot.setVisible(_value(settings, name) != _value(basis.beginning, name))
         is_kept = settings == basis.beginning
@@ -297,6 +304,15 @@ class SettingsPage(QWidget):
         self.keep.setToolTip(self.keep.accessibleName())
         self.forget.setVisible(basis.saved is not None)
         self.reset.setVisible(not is_kept)
+
+    def _hide_useless(self) -> None:
+        """Hide unset options that change nothing with the model."""
+        basis, options = self._basis, self._settings.stop_options
+        has_budget = basis.can_think or self._settings.thinking_budget is not None
+        for part in (self._budget_title, self.thinking_budget):
+            part.setVisible(has_budget)
+        has_end = basis.has_template_end or options.ignore_template_eos
+        self.stop_options["ignore_template_eos"].setVisible(has_end)
 
     def _reset_value(self, name: str) -> None:
         self._controls[name].setFocus()  # the dot disappears
@@ -329,8 +345,8 @@ def _stop_field(option: StopOption) -> QCheckBox | NumberField:
 
 def _add_row(
     grid: QGridLayout, title: str, control: NumberField, slider: Slider | None = None
-) -> None:
-    """Add a title, a slider and a number; the numbers are in one column."""
+) -> QLabel:
+    """Add a title, which is returned, a slider and a number; the numbers are in one column."""
     line, named = grid.rowCount(), label(title)
     named.setContentsMargins(0, 0, 8, 0)
     for part in (named, control):
@@ -342,6 +358,7 @@ def _add_row(
     else:
         slider.setMinimumWidth(_NUMBER_PX // 2)
         grid.addLayout(row((slider, 1), control, spacing=8), line, 2)
+    return named
 
 
 def settings_summary(settings: ConversationSettings) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QFrame, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QToolTip, QVBoxLayout, QWidget
 
 from engine.stopping.record import FORK_SOURCE, Channel, StopKind
 from engine.stopping.rules import StopScope
@@ -25,11 +25,12 @@ from ui.records.run_report import markdown_report
 from ui.records.runs import Run, progress_label
 from ui.words import Tone, display_name
 
-# The facts that the sentence and the end of the text show; for a stop also where it was.
-SHOWN_ABOVE, SHOWN_OF_STOP = ("Matched", "Cut off"), ("Matched", "Cut off", "Where")
+# The facts that the card and the end of the text show.
+SHOWN_ABOVE = ("Matched", "Cut off", "Where")
 # Ends whose label is the whole sentence of the card.
 _SHORT = (StopKind.STOP_STRING, StopKind.STOP_TOKEN, StopKind.EOS, StopKind.MAX_TOKENS)
 _STOP_FIELD = re.compile(r"(?:stops\.)?strings\[(\d+)\]")
+_SELECT_FIRST = "First select the text to stop at."
 _ALWAYS = "Always Stop Here"
 # How much of an answer's end, and of what a stop cut off, is shown.
 _TAIL_CHARS, _CUT_CHARS = 60, 240
@@ -73,9 +74,9 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
         return icon, tone, sentence, "" if has_bar else detail
     if (verdict := run.verdict) is None:
         chars = [counted(len(run.text), "character")] if run.state == "streaming" else []
-        stops = counted(len(run.stops), "stop") if run.stops else "No stops"
+        stops = [counted(len(run.stops), "stop")] if run.stops else []
         doing, _, progress = sentence.partition(": ")
-        return icon, tone, doing, progress or " · ".join((*chars, stops))
+        return icon, tone, doing, progress or " · ".join((*chars, *stops))
     finished = run.finished
     if finished is not None and run.state == "interrupted":  # by quitting
         return icon, tone, verdict.text.label, detail
@@ -217,10 +218,9 @@ class VerdictView(QFrame):
 
     def _refresh_always(self) -> None:
         has_selection = self.tail.textCursor().hasSelection()
-        self.always.setEnabled(has_selection)
         for action in self._selection_actions:
             action.setEnabled(has_selection)
-        reason = "" if has_selection else "First select the text to stop at."
+        reason = "" if has_selection else _SELECT_FIRST
         self.always.setToolTip(reason)
         self.always.setAccessibleDescription(reason)
 
@@ -241,12 +241,14 @@ class VerdictView(QFrame):
     def _request_stop(self) -> None:
         if (selection := self.selection) is not None:
             self.stop_requested.emit(selection)
+        else:
+            below = self.always.mapToGlobal(self.always.rect().bottomLeft())
+            QToolTip.showText(below, _SELECT_FIRST, self.always)
 
     def _show_figures(self, run: Run, finished: Finished, facts: FactTable) -> None:
-        shown = SHOWN_ABOVE if run.stopped_by is None else SHOWN_OF_STOP
         all_facts = end_facts(finished, run.context)
         for fact in all_facts:
-            if fact.name in shown or fact.is_timing:
+            if fact.name in SHOWN_ABOVE or fact.is_timing or fact.value == "nothing":
                 continue
             value = "  ".join(filter(None, (visible(fact.text), fact.value)))
             if fact.name == "No effect":
@@ -264,8 +266,7 @@ class VerdictView(QFrame):
             facts.add("Continues", f"an earlier answer of {earlier}")
         if run.forked_from is not None:
             facts.add("Fork of", run.forked_from.sentence)
-        stops = "\n".join(visible(stop) for stop in run.stops)
-        facts.add("Stop list", stops or "none", is_code=bool(stops))
+        facts.add("Stop list", ", ".join(quoted(stop, 24) for stop in run.stops) or "none")
         for call in run.tool_calls:
             facts.add("Tool call", f"{call.name}({call.arguments})")
         facts.add("Model", display_name(run.model_id))

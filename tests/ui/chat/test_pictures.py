@@ -149,7 +149,7 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
         paste(window)
         await eventually(notice.isVisible)
         assert notice.caption.text().startswith(
-            "scripted reads text only. It gets a note instead. Qwen3-VL"
+            "scripted reads text only; it gets a note in place of the picture. Qwen3-VL"
         )
         assert not notice.use.isVisible()
         found = FoundModel("Qwen3-VL", Path("/models/vl"), Origin.FOLDER, can_see=True)
@@ -162,7 +162,7 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
         assert chosen == [Path("/models/vl")]
         scripted.model = replace(MODEL, vision_problem="pictures need mlx-vlm")
         library.changed.emit()
-        assert "reads text only: pictures need mlx-vlm." in notice.caption.text()
+        assert "reads text only: pictures need mlx-vlm;" in notice.caption.text()
         [question] = await ask(window, scripted, "Look")
         assert "a picture, which you cannot see" in question.content
         assert not notice.isVisible()

@@ -154,7 +154,11 @@ def test_scrolling_past_fields_changes_none(page: SettingsPage, qtbot: QtBot) ->
 
 
 BASIS = SettingsBasis(
-    "m", {"temperature": 0.7}, 4096, ConversationSettings(top_p=0.5), ConversationSettings(top_k=9)
+    "m",
+    {"temperature": 0.7},
+    4096,
+    saved=ConversationSettings(top_p=0.5),
+    usual=ConversationSettings(top_k=9),
 )
 
 
@@ -171,7 +175,7 @@ def test_the_models_own_numbers_and_its_context_are_shown(page: SettingsPage) ->
     assert page.limits.text() == "Context of 4,096 tokens"
     assert page.sampling["temperature"].text() == "0.7"
     assert page.sampling["temperature"].accessibleDescription() == "Model default"
-    assert page.sampling["top_p"].text() == "1"
+    assert page.sampling["top_p"].text() == "Off"
     assert page.max_tokens.text() == "No limit"
     assert page.sampling["seed"].text() == "Random"
     share = page.sliders["temperature"].value() / page.sliders["temperature"].maximum()
@@ -210,6 +214,19 @@ def test_dot_resets_prompt_and_check_boxes(page: SettingsPage) -> None:
         assert page.resets[name].isHidden()
     assert edits[-1] == ConversationSettings()
     assert page.system_prompt.text == ""
+
+
+def test_options_without_effect_on_model_are_hidden(page: SettingsPage) -> None:
+    plain = replace(BASIS, can_think=False, has_template_end=False)
+    page.show_settings(plain, ConversationSettings())
+    box = page.stop_options["ignore_template_eos"]
+    assert page.thinking_budget.isHidden()
+    assert box.isHidden()
+    page.show_settings(plain, ConversationSettings(thinking_budget=64))
+    assert not page.thinking_budget.isHidden(), "a set value can be removed"
+    page.show_settings(BASIS, ConversationSettings())
+    assert not page.thinking_budget.isHidden()
+    assert not box.isHidden()
 
 
 async def test_thinking_is_undone(engine: Engine, theme: Theme) -> None:

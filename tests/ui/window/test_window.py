@@ -61,7 +61,7 @@ async def test_sample_stop_ends_an_answer_visibly(window: MainWindow, qtbot: QtB
     assert "Matched" not in facts
     assert panel.detail.text() == "after 10 characters, token 11"
     assert "then cut off: 6" in panel.tail.accessibleName()
-    assert "Stop list: 6" in facts
+    assert "Stop list: “6”" in facts
     (entry,) = window.workspace.current.stops.entries()
     assert entry.stop.text == "6"
 

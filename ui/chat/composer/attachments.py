@@ -730,7 +730,7 @@ class AttachedFile(QWidget):
         kind = "picture" if file.kept_file and not file.is_sound else "report"
         self.chip = FileChip(file.name, "", icon, accessible_name, kind)
         self.show_excerpt(file, excerpt)
-        column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
+        self._column = column((self.chip, 0, Qt.AlignmentFlag.AlignLeft), spacing=5, on=self)
         self.pictures_folder: Path | None = None
         self.chip.entries = lambda: [
             Command("Open" if self._file.kept_file else self._fold_title, self._open),
@@ -787,9 +787,7 @@ class AttachedFile(QWidget):
             return
         shown = picture_button(self._file.name, image)
         shown.clicked.connect(self._open)
-        layout = self.layout()
-        assert layout is not None
-        layout.insertWidget(0, shown)
+        self._column.insertWidget(0, shown)
         self.chip.become_caption()
         self.picture, self._size = shown, shown.iconSize()
         self.unfolded.emit(True)

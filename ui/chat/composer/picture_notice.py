@@ -68,8 +68,7 @@ class PictureNotice(QFrame):
         what = "the picture" if len(pictures) == 1 else "the pictures"
         cause = f": {model.vision_problem}" if model.vision_problem else ""
         sentences = [
-            f"{display_name(model.id)} reads text only{cause}.",
-            "It gets a note instead.",
+            f"{display_name(model.id)} reads text only{cause}; it gets a note in place of {what}.",
         ]
         if self._offered is None and not model.vision_problem:
             sentences.append("Qwen3-VL and Gemma 3 see pictures.")

@@ -7,6 +7,7 @@ from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, QSize, Qt, Si
 from PySide6.QtGui import (
     QColor,
     QContextMenuEvent,
+    QFocusEvent,
     QKeyEvent,
     QPainter,
     QPaintEvent,
@@ -57,6 +58,7 @@ class ReasonLine(QAbstractButton):
         self.link.setParent(self)
         self.row: MessageActions | None = None
         self._figures: tuple[str, ...] = ()
+        self._is_clicked = False
         self._word = ""
         self._icon = "check"
         self._tone: Tone = "quiet"
@@ -136,6 +138,11 @@ class ReasonLine(QAbstractButton):
         width = self.reason_px + self._separator_px + self.link.sizeHint().width() + figures
         return QSize(width, self.heightForWidth(width))
 
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Frame the line only for the keyboard: a click shows its effect elsewhere."""
+        self._is_clicked = event.reason() == Qt.FocusReason.MouseFocusReason
+        super().focusInEvent(event)
+
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
         self.place_link()
@@ -160,7 +167,7 @@ class ReasonLine(QAbstractButton):
             left = link.left() + (link.width() + self._link_px) // 2
         if self._figures and self.row is not None and self.row.are_drawn:
             self._draw_figures(painter, line, left)
-        if self.hasFocus():
+        if self.hasFocus() and not self._is_clicked:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(colors.accent), 1.4))
             painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 5, 5)

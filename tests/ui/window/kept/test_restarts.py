@@ -33,7 +33,7 @@ async def test_a_conversation_its_reason_and_its_draft_are_there_after_a_restart
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == "Stopped by “6”"
         assert "then cut off: 6" in panel.tail.accessibleName()
-        assert "Stop list: 6" in facts_text(panel)
+        assert "Stop list: “6”" in facts_text(panel)
         assert window.workspace.current.stops.entries() == [StopEntry.of("6")]
         await ask(window, "What is a stop sequence?")
         assert len(views(window)) == 2
@@ -103,7 +103,7 @@ async def test_an_interrupted_answer_says_so_and_can_be_continued(
         panel = window.stop_panel.verdict
         assert panel.sentence.text() == "This answer was interrupted"
         assert "at most the last half second is missing" in panel.detail.text()
-        assert "Stop list: 6" in facts_text(panel)
+        assert "Stop list: “6”" in facts_text(panel)
         await eventually(lambda: window.workspace.models.stage == "ready")
         press(view, "Continue this answer")
         await ended(window)
