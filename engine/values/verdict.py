@@ -350,9 +350,10 @@ def steps(
             limit = end.usage.output_tokens if context.max_tokens is None else context.max_tokens
             source, preset = end.details.limit_from, end.details.preset
             by = describe_limit_source(source, preset) if source is not None else ""
+            is_known = bool(by) and stop.token_index == limit - 1  # the headline names the limit
             lines = [
-                f"Its limit was {counted(limit, 'token')}{by and f', set by {by}'}.",
-                _came(stop, context),
+                f"The limit was set by {by}." if by else "",
+                "" if is_known else _came(stop, context),
                 _released(stop),
             ]
         case StopKind.REPETITION:

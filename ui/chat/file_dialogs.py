@@ -51,14 +51,14 @@ class FileDialogs(QObject):
         """Ask for a file of one of ``export_kinds``."""
         self._again = partial(self.export, conversations, kind)
         single = conversations[0] if len(conversations) == 1 else None
-        suffixes = export_kinds()[kind]
-        patterns = " ".join(f"*{suffix}" for suffix in suffixes)
+        kinds = export_kinds()
+        others = [other for other in kinds if other != kind]
         choose_target(
             self._window,
             f"Export {named(conversations)}",
             lambda path: self._files.export_to(path, *conversations),
-            name=(_dated() if single is None else file_name(single.title)) + suffixes[0],
-            filters=[f"{': '.join(filter(None, (kind, EXPORT_CONTENTS.get(kind))))} ({patterns})"],
+            name=(_dated() if single is None else file_name(single.title)) + kinds[kind][0],
+            filters=[_pattern(one, kinds[one]) for one in (kind, *others)],
         )
 
     def export_all(self) -> None:
@@ -107,6 +107,11 @@ class FileDialogs(QObject):
         again = "Choose Another File…" if transfer.is_import else "Save Elsewhere…"
         answers = [Command(again, self._again)]
         confirm(self._window, what, why, answers=answers, is_warning=True)
+
+
+def _pattern(kind: str, suffixes: Sequence[str]) -> str:
+    contents = ": ".join(filter(None, (kind, EXPORT_CONTENTS.get(kind))))
+    return f"{contents} ({' '.join(f'*{suffix}' for suffix in suffixes)})"
 
 
 def export_kinds() -> dict[str, tuple[str, ...]]:

@@ -22,6 +22,7 @@ from engine.wording import counted, format_size, seconds
 from ui.kit.buttons import Choice, IconButton, ToggleSwitch, copy_button, push_button
 from ui.kit.commands import Command, Submenu, context_menu, fill_menu
 from ui.kit.dates import format_day, format_time
+from ui.kit.dialogs import confirm
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import (
     ElidedLabel,
@@ -52,6 +53,7 @@ from ui.server.requests import (
 )
 from ui.server.server_switch import WINDOW_TITLE, free_port, pill_of
 
+_KEY_FIRST = "Other computers on your network need it. Then make the server visible to them."
 _REACHES = [("", "This Computer Only"), ("network", "My Network")]
 _ADVICE = (
     "While the server is on, requests of other apps appear here, with why each answer stopped."
@@ -441,10 +443,11 @@ class ServerWindow(OwnWindow):
             self.other_port.setText(f"Use Port {free_port(preferences.port)}")
 
     def _change_reach(self, index: int) -> None:
-        """Let the network in, which needs a key: without one, open the settings of both."""
+        """Let the network in, which needs a key: without one, offer the settings of both."""
         if index and not self._server.key.has_key:
             self.reach.setCurrentIndex(0)
-            self.settings_requested.emit()
+            answers = [Command("Open Settings", self.settings_requested.emit)]
+            confirm(self, "Create an API key first.", _KEY_FIRST, answers=answers)
         else:
             self._server.preferences.change_value("server.is_on_network", bool(index))
 

@@ -236,11 +236,13 @@ class HelpWindow(OwnWindow):
     def _fill(self, typed: str) -> None:
         """List the topics that have all the words, those with a word in their title first."""
         terms = typed.casefold().split()
+        words = re.compile("|".join(rf"\b{re.escape(term)}" for term in terms) or r"\Z")
         found = [t for t in self._all if all(term in t.text.casefold() for term in terms)]
         found.sort(
             key=lambda topic: (
-                not any(term in topic.title.casefold() for term in terms),
+                not words.search(topic.title.casefold()),
                 bool(terms) and topic.title == CHANGES,
+                -len(words.findall(topic.text.casefold())) if terms else 0,
             )
         )
         self.topics.clear()

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QAction, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QMenu
+from PySide6.QtWidgets import QAbstractButton, QMenu, QMessageBox
 
 from app.agents.commands import CopiedLines
 from tests.support.kept import preferences_state
@@ -308,6 +308,9 @@ async def test_reach_of_the_server_changes_in_its_window(theme: Theme) -> None:
         asked: list[None] = []
         window.settings_requested.connect(lambda: asked.append(None))
         window.reach.activated.emit(1)
+        (question,) = window.findChildren(QMessageBox)
+        assert question.text() == "Create an API key first."
+        question.defaultButton().click()
         assert asked == [None], "the network needs a key"
         assert not state.preferences.now.server.is_on_network
         state.key.location = "file"

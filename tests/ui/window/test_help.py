@@ -50,6 +50,8 @@ async def test_help_search_filters_topics_and_shows_the_best_one(window: MainWin
     shown.search.setText("privacy")
     assert shown.topics.currentItem().text() == "Privacy"
     assert "leaves it" in shown.page.toPlainText()
+    shown.search.setText("port")
+    assert shown.topics.item(0).text() in ("Server", "Serve other apps"), "no exports"
     shown.search.setText("zzqx")
     assert shown.topics.count() == 0
     entry(window, "What’s New in Fullstop").trigger()
