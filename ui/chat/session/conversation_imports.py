@@ -192,6 +192,8 @@ class ConversationImports(QObject):
                         self._list(arrived)
         finally:
             self._list(arrived)
+        if count:
+            self._conversations.offer_undo("Import", transfer.undo)
         self._presets.take_new(contents.presets)
         if not listed:
             transfer.outcome = " ".join(memory)

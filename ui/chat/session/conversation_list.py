@@ -104,7 +104,7 @@ class ConversationList(QObject):
         self._store = store
         self.order: ListOrder = "recent"
         self._items = sorted(store.conversations(), key=self._key)
-        self._undos: list[tuple[str, Callable[[], None]]] = []  # each with its name
+        self._undos: list[tuple[str, Callable[[], object]]] = []  # each with its name
         self.folders = FolderList(store, self)
         # The settings of a new conversation: those of its model, or else the usual ones.
         self.new_settings = self.usual_settings = ConversationSettings()
@@ -252,8 +252,12 @@ class ConversationList(QObject):
 
     @property
     def undo_verb(self) -> str:
-        """The command that can be undone: Move, Archive, Unarchive or Delete."""
+        """The command that can be undone: Move, Archive, Unarchive, Delete or Import."""
         return self._undos[-1][0].partition(" ")[0].removesuffix("d") if self._undos else ""
+
+    def offer_undo(self, verb: str, undo: Callable[[], object]) -> None:
+        """Let a change be undone later that has a notice of its own."""
+        self._undos.append((verb, undo))
 
     def undo_last(self) -> None:
         if self._undos:

@@ -106,6 +106,10 @@ async def test_an_import_lists_its_conversations_and_adds_none_twice(
     again.accept()
     await window.workspace.files.finish()
     assert sorted(set(listed(window)) - before) == ["First", "Second", "[ChatGPT]"]
+    assert window.workspace.conversations.undo_verb == "Import"
+    window.workspace.conversations.undo_last()
+    assert "Second" not in listed(window)
+    window.workspace.conversations.undo_last()
     last = await look()
     assert not last.accept_button.isEnabled()
     assert last.summary.text() == "conversations.json · all already here"
