@@ -318,7 +318,7 @@ class ModelSwitcher(Popover):
         question = row((self.warning, 1), self.anyway, spacing=8, margins=(18, 0, 8, 0))
         foot = row((self.note, 1), self.more, spacing=8, margins=(18, 0, 8, 0))
         lines = (field, self.list, self.empty, question, foot)
-        column(*lines, spacing=8, margins=(0, 8, 0, 8), on=self)
+        self._lines = column(*lines, spacing=8, margins=(0, 8, 0, 8), on=self)
 
     def _fit(self) -> None:
         screen = self.screen().availableGeometry()
@@ -327,7 +327,12 @@ class ModelSwitcher(Popover):
         rows = max(2, min(8, len(self._library.every())))
         for shown in (self.list, self.empty):
             shown.setFixedHeight(min(rows * max(1, row_px) + 4, round(screen.height() * 0.6)))
-        self.adjustSize()
+        self._fit_height()
+
+    def _fit_height(self) -> None:
+        """Take the height of the wrapped lines at this width, which sizeHint does not know."""
+        self._lines.activate()
+        self.resize(self.width(), self._lines.totalHeightForWidth(self.width()))
 
     # -- rows ------------------------------------------------------------------------------
 
@@ -418,7 +423,7 @@ class ModelSwitcher(Popover):
             text = fit_text(model.need, model.fit, self._library.memory)
             self.warning.setText(f"{display_name(model.found.name)} is too large. {text}")
             self.anyway.setFocus()
-        self.adjustSize()
+        self._fit_height()
 
     def _load_pending(self) -> None:
         if self._pending is not None:

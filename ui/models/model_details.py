@@ -32,7 +32,7 @@ from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_words import BUNDLED_PURPOSES, FACT_TIPS, facts, fit_text, newer_text
 from ui.models.upkeep import Upkeep
 
-_GATED = (
+GATED = (
     "Gated: accept its terms on its page, then run “hf auth login” in a terminal with a token of "
     "huggingface.co/settings/tokens."
 )
@@ -60,7 +60,7 @@ class ModelDetails(QFrame):
         self.status = label("", "muted", is_wrapped=True)
         self.newer = label("", "muted", is_wrapped=True)
         self.fit = label("", "muted", is_wrapped=True)
-        self.gated = label(_GATED, "notice", is_wrapped=True)
+        self.gated = label(GATED, "notice", is_wrapped=True)
         self.problem = label("", "fault", is_wrapped=True)
         self.primary = push_button("Get", kind="primary")
         self.accept = QPushButton("Open Page")

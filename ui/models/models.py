@@ -329,7 +329,7 @@ class Models(QObject):
             await self._engine.unload(name, cancels_running=cancels_running)
         except Exception as error:
             _log.error("a model could not be unloaded", exc_info=error)
-            self.failure = f"Could not unload {display_name(name or self.name)}."
+            self.failure = f"{display_name(name or self.name)} couldn’t be unloaded."
             self.message = describe_error(error)
             self.failed_at = folder
         else:
@@ -343,7 +343,7 @@ class Models(QObject):
         # A load that was cancelled or failed leaves the previous model in place.
         failed = display_name(self.name)
         if stage == "failed":
-            self.failure = f"Could not load “{failed}”."
+            self.failure = f"{failed} couldn’t be loaded."
         if (info := self._default) is not None:
             self.name, self.stage = self._default_name(info), "ready"
             if stage == "failed" and (kept := display_name(self.name)) != failed:

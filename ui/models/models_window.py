@@ -4,10 +4,18 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QSignalBlocker, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
+from PySide6.QtCore import QPoint, QSignalBlocker, Qt, QTimer, QUrl, Signal
+from PySide6.QtGui import (
+    QDesktopServices,
+    QHideEvent,
+    QKeySequence,
+    QResizeEvent,
+    QShortcut,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QCheckBox, QFrame, QPushButton, QSplitter, QWidget
 
+from engine.library.hub import Hub
 from engine.library.local_models import FoundModel
 from engine.library.memory_need import Fit
 from engine.library.model_files import model_name
@@ -25,7 +33,7 @@ from ui.kit.windows import OwnWindow
 from ui.models.finder import ORDERS, Finder, SortAndFilter
 from ui.models.loading_after import LoadingAfter
 from ui.models.memory_bar import MemoryBar
-from ui.models.model_details import ModelDetails
+from ui.models.model_details import GATED, ModelDetails
 from ui.models.model_entries import Entry, ModelEntries, is_deletable
 from ui.models.model_library import LibraryModel, ModelLibrary
 from ui.models.model_list import ModelList
@@ -102,6 +110,7 @@ class ModelsWindow(OwnWindow):
         self.bar.setFixedWidth(96)
         self.stop = push_button("Cancel", "Cancel the search")
         self.problem = label("", "", is_wrapped=True)
+        self.page = QPushButton("Open Model Page")
         self.again = QPushButton("Try Again")
         self.question = QuestionBar()
         self.clear = QPushButton()
@@ -167,7 +176,8 @@ class ModelsWindow(OwnWindow):
     def _lay_out(self) -> None:
         self._problem_bar = QFrame()
         self._problem_bar.setObjectName("question_bar")
-        row((self.problem, 1), self.again, margins=(12, 8, 8, 8), on=self._problem_bar)
+        answers = (self.page, self.again)
+        row((self.problem, 1), *answers, spacing=8, margins=(12, 8, 8, 8), on=self._problem_bar)
         self._narrowing = QWidget()
         for choice in (self.order, self.bits):
             choice.setMinimumWidth(96)  # on a small screen, their words are shortened
@@ -229,6 +239,7 @@ class ModelsWindow(OwnWindow):
         self.details.template_requested.connect(self.template_requested)
         fill_menu(self.details.more.menu(), (), lambda: self.commands(self.details.entry))
         self.again.clicked.connect(finder.try_again)
+        self.page.clicked.connect(lambda: QDesktopServices.openUrl(QUrl(Hub().page(finder.query))))
         self.stop.clicked.connect(finder.cancel)
         self.more.clicked.connect(finder.show_more)
         self.clear.clicked.connect(self._clear)
@@ -314,7 +325,9 @@ class ModelsWindow(OwnWindow):
         self._fill_bits()
         for part in (self.bar, self.stop):
             part.setVisible(finder.stage == "asking")
-        self.problem.setText(finder.problem)
+        is_gated = " is gated" in finder.problem
+        self.problem.setText(GATED if is_gated else finder.problem)
+        self.page.setVisible(is_gated)
         self._problem_bar.setVisible(bool(finder.problem))
         self.more.setVisible(finder.can_show_more)
         self.entries.refresh()
@@ -542,6 +555,7 @@ class ModelsWindow(OwnWindow):
 
     def _unload_at(self, folder: Path) -> None:
         state = self._library.models
+        self.question.hide()  # it may offer a chat with the model
         self._wait_or_end(partial(state.unload, folder), "Unload", state.answers_under_way(folder))
 
     def _wait_or_end(self, act: Callable[..., None], what: str, answers: int) -> None:

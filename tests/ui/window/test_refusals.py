@@ -80,7 +80,7 @@ async def test_a_failed_load_is_reported_above_the_chat_if_another_model_stays(
     assert bar.isHidden()
     window.workspace.models.load(tmp_path)
     await eventually(bar.isVisible)
-    assert bar.sentence.text() == f"Could not load “{tmp_path.name}”. {works} stays loaded."
+    assert bar.sentence.text() == f"{tmp_path.name} couldn’t be loaded. {works} stays loaded."
     assert "config.json is missing" in bar.detail.text()
     assert bar.show_file.isVisible()
     assert not window.chat.get_again.isVisible()

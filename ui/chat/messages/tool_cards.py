@@ -528,7 +528,7 @@ class ToolCard(_Card):
     def _show_head(self) -> None:
         """Show the state, and the arguments where nothing else does."""
         text, tone = self._state
-        gist = self._gist if self._body.isHidden() else ""
+        gist = self._gist if self._body.isHidden() and tone != "fault" else ""
         self._show_status(" · ".join(filter(None, (text, gist))), tone)
 
     def _show_body(self, is_shown: bool) -> None:

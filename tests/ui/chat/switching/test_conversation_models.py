@@ -156,7 +156,7 @@ async def test_a_chosen_model_that_cannot_be_loaded_leaves_the_earlier_one(
     several.answering.choose(several.folder / "beta")
     problem = several.window.chat.model_problem
     await eventually(problem.isVisible)
-    assert problem.sentence.text() == "Could not load “beta”. alpha stays loaded."
+    assert problem.sentence.text() == "beta couldn’t be loaded. alpha stays loaded."
     assert (several.answering.state.stage, several.answering.state.name) == ("ready", "alpha")
     assert (await several.ask()).model_id == "alpha"
 
