@@ -23,8 +23,7 @@ PANES = {
     STOPS: "",
     MEMORY: "",
     SERVER: "",
-    TOOLS: "Servers are added and turned on in the MCP Servers window. In each conversation, Tools "
-    "says which of them the model may use.",
+    TOOLS: "Tools beside a chat says which servers its model may use.",
     STORAGE: "Only you can open these files. Nothing is kept of the requests of other apps.",
 }
 # The dialog shows beside these how much is kept now.

@@ -187,7 +187,8 @@ class ToolsPage(QWidget):
         switch.setEnabled(not self._folder_without_memory if is_memory else self._can_call)
         switch.toggled.connect(partial(self._use_server, server.name))
         self.boxes[(server.name,)] = switch
-        status = label(text, "fault" if server.problem else "faint", 0.9, is_wrapped=True)
+        is_fault = bool(server.problem) and is_used and switch.isEnabled()
+        status = label(text, "fault" if is_fault else "faint", 0.9, is_wrapped=True)
         # Its minimum height is that of its narrowest shape; what counts is the one at this width.
         status.setMinimumHeight(1)
         head = row((ElidedLabel(name, "title"), 1), switch, spacing=8)

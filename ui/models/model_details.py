@@ -268,7 +268,9 @@ class ModelDetails(QFrame):
         self.primary.setEnabled(not is_impossible and not self.problem.text())
         text = ACTION_LABELS.get(action) or ("Load" if entry.local is not None else "Get")
         self.primary.setText(text)
-        restyle(self.primary, "kind", "" if action in ("pause", "cancel", "remove") else "primary")
+        is_too_large = entry.local is not None and entry.local.fit is Fit.TOO_LARGE
+        is_plain = action in ("pause", "cancel", "remove") or (action == "load" and is_too_large)
+        restyle(self.primary, "kind", "" if is_plain else "primary")
         self.dismiss.setVisible(download is not None)
         is_over = download is not None and download.stage == "failed"
         self.dismiss.setText("Dismiss" if is_over else "Cancel")

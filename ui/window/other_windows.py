@@ -394,6 +394,7 @@ class OtherWindows(QObject):
                 self._local_server,
                 workspace.memory,
             )
+            dialog.servers_requested.connect(self.show_tool_servers)
             if self.updates.look is None:
                 dialog.disable("checks_for_updates", self.updates.reason)
         if pane:

@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol, get_origin
 
-from PySide6.QtCore import QSize, Qt
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -143,6 +143,8 @@ class KeptFilesRow(QWidget):
 class PreferencesDialog(OwnDialog):
     """Panes below a bar of icons, and a search over all of them; changes act at once."""
 
+    servers_requested = Signal()
+
     def __init__(
         self,
         preferences: PreferencesState,
@@ -163,6 +165,8 @@ class PreferencesDialog(OwnDialog):
             self.kept = KeptFilesRow(kept, preferences, "Cached Prompts", _PROMPTS_DELETED)
         if traces is not None:
             self.traces = KeptFilesRow(traces, preferences, "Recorded Tokens", TRACES_DELETED)
+        self.servers = push_button("MCP Servers", "Show the MCP servers")
+        self.servers.clicked.connect(self.servers_requested)
         self.search = SearchLineEdit("Search settings", "Clear Search")
         self.search.setPlaceholderText("Search")
         self.search.setFixedWidth(176)
@@ -216,7 +220,8 @@ class PreferencesDialog(OwnDialog):
                         self._mark_later(named, named.parentWidget() or self.server)
                 rows += self.server.findChildren(QWidget, "group")
             if hint:
-                cards.append(label(hint, "faint", 0.92, is_wrapped=True))
+                note = label(hint, "faint", 0.92, is_wrapped=True)
+                cards.append(row((note, 1), self.servers) if title == TOOLS else note)
             inside = column(*cards, STRETCH, spacing=16, margins=(24, 16, 24, 16))
             pane = scrolling(inside, title, goes_sideways=False)
             pane.setFocusPolicy(Qt.FocusPolicy.NoFocus)

@@ -34,6 +34,15 @@ async def test_without_a_hub_it_says_so_shows_what_is_here_and_tries_again(
     assert [result.name for result in finding.finder.results] == ["mlx-community/Qwen3-0.6B-4bit"]
 
 
+async def test_gated_model_has_its_page_at_hand(opened: OpenedModels, site: Hub) -> None:
+    site.gated.add("makers/gated")
+    await opened.search("makers/gated")
+    assert opened.models.page.isVisible()
+    assert "accept its terms" in opened.models.problem.text()
+    await opened.search("nothing-like-it")
+    assert not opened.models.page.isVisible()
+
+
 async def test_search_of_slow_hub_is_cancelled(opened: OpenedModels, site: Hub) -> None:
     finding = opened.models
     site.answers.clear()
