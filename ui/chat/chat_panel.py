@@ -403,6 +403,7 @@ class ChatPanel(QWidget):
         column(
             row(STRETCH, (self.handling.undo_bar, 10_000), STRETCH),
             self.queue,
+            self.welcome.offer,
             row(self.picture_notice, margins=(0, 0, 0, 8)),
             row(self.context_bar, margins=(0, 0, 0, 8)),
             self.composer,
@@ -526,6 +527,8 @@ class ChatPanel(QWidget):
         if is_removed and target is not conversation:
             page = self._loading  # it was deleted, and the next one is still being read
         self._show_page(page if not current.sides else self.sides)
+        is_demo_only = page is self.column and bool(self.welcome.after_demo.text())
+        self.welcome.offer.setVisible(is_demo_only and not current.is_running)
         placeholder = {
             "none": "Load a model to start chatting",
             "loading": f"Message {model.title} (loading…)",

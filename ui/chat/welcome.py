@@ -5,7 +5,7 @@ from functools import partial
 
 from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QGridLayout, QPushButton, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QPushButton, QWidget
 
 from engine.wording import quoted
 from ui.chat.first_model import FirstModel
@@ -72,6 +72,13 @@ class Welcome(QWidget):
         self.first.find_requested.connect(self.find_requested)
         self._suggestions = _Suggestions()
         self.buttons = self._suggestions.buttons
+        self.after_demo = label("", "muted", is_wrapped=True)  # above the field of a begun chat
+        self.get_model = push_button("Get Model…", "Get a model to chat with", kind="link")
+        self.get_model.setProperty("is_flush", True)
+        self.get_model.clicked.connect(self.find_requested)
+        self.offer = QFrame()
+        self.offer.setObjectName("card")
+        row((self.after_demo, 1), self.get_model, spacing=12, margins=(12, 6, 12, 6), on=self.offer)
         self.find_button = push_button("Find Model…", kind="link")
         self.find_button.clicked.connect(self.find_requested)
         pile = self._pile = QWidget()
@@ -140,6 +147,7 @@ class Welcome(QWidget):
         self._offer(DEMO_SUGGESTIONS if is_demo else SUGGESTIONS)
         is_first = self.first.is_recommended and is_demo
         self.first.setVisible(is_first)
+        self.after_demo.setText(f"{model.title} {ability}." if is_first else "")
         has_one = model.stage in ("ready", "loading", "unloaded")
         self.find_button.setVisible(not is_first and (is_demo or not has_one))
         for button in self.buttons:

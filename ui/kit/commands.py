@@ -112,8 +112,11 @@ def context_menu(parent: QWidget, name: str, entries: Sequence[Entry]) -> QMenu:
 
 
 def popup_below(widget: QWidget, menu: QMenu) -> None:
-    """Open a menu of a button that has no arrow, below the button."""
+    """Open a menu of a button that has no arrow, below the button and within the screen."""
     menu.popup(widget.mapToGlobal(widget.rect().bottomLeft()))
+    excess_px = menu.geometry().right() + 8 - widget.screen().availableGeometry().right()
+    if excess_px > 0:
+        menu.move(menu.x() - excess_px, menu.y())
 
 
 def _add_entries(menu: QMenu, entries: Sequence[Entry]) -> list[tuple[Command, QAction]]:

@@ -159,3 +159,17 @@ async def test_low_window_cuts_the_greeting_and_not_the_composer(window: MainWin
     await eventually(is_whole)
     bottom = composer.mapTo(chat, QPoint(0, composer.height())).y()
     assert bottom <= chat.height()
+
+
+async def test_chat_with_only_demo_offers_another_model(window: MainWindow) -> None:
+    welcome, workspace = window.chat.welcome, window.workspace
+    window.start(CLONED_DEMO_MODEL)
+    await eventually(welcome.first.isVisible)
+    assert not welcome.offer.isVisible(), "the card is there"
+    workspace.send("Write a poem")
+    await eventually(lambda: not workspace.current.is_running)
+    await eventually(welcome.offer.isVisible)
+    asked: list[None] = []
+    welcome.find_requested.connect(lambda: asked.append(None))
+    welcome.get_model.click()
+    assert asked == [None]

@@ -47,7 +47,7 @@ class PresetButton(QPushButton):
         self.menu_of_presets.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self.name = QLineEdit()
         self.name.setAccessibleName("Name of a new preset")
-        self.name.setPlaceholderText("Save as…")
+        self.name.setPlaceholderText("Save Settings As…")
         self.name.setToolTip(
             "Return saves the system prompt, sampling, limits and the stop list. "
             "A preset with the same name is replaced."
@@ -71,7 +71,10 @@ class PresetButton(QPushButton):
     def _entries(self) -> list[Entry]:
         delete = self._presets.delete
         names = [(escape_mnemonics(preset.name), preset) for preset in self._presets.all()]
+        if not names:
+            return [None, Command("Import…", self._import)]
         return [
+            None,
             *(Command(name, partial(self.chosen.emit, preset)) for name, preset in names),
             None,
             Submenu("Delete", [Command(n, partial(delete, preset.name)) for n, preset in names]),
