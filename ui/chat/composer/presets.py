@@ -48,6 +48,7 @@ class PresetButton(QPushButton):
         self.name = QLineEdit()
         self.name.setAccessibleName("Name of a new preset")
         self.name.setPlaceholderText("Save Settings As…")
+        self.name.setMinimumWidth(168)
         self.name.setToolTip(
             "Return saves the system prompt, sampling, limits and the stop list. "
             "A preset with the same name is replaced."
@@ -74,7 +75,6 @@ class PresetButton(QPushButton):
         if not names:
             return [None, Command("Import…", self._import)]
         return [
-            None,
             *(Command(name, partial(self.chosen.emit, preset)) for name, preset in names),
             None,
             Submenu("Delete", [Command(n, partial(delete, preset.name)) for n, preset in names]),
