@@ -23,7 +23,7 @@ PANES = {
     STOPS: "",
     MEMORY: "",
     SERVER: "",
-    TOOLS: "Tools beside a chat says which servers its model may use.",
+    TOOLS: "Each chat turns its servers on and off in its Tools tab.",
     STORAGE: "Only you can open these files. Nothing is kept of the requests of other apps.",
 }
 # The dialog shows beside these how much is kept now.
@@ -355,6 +355,10 @@ class Preferences:
         help="zoom of the text of messages: Zoom In and Zoom Out in the View menu",
         minimum=TEXT_PERCENTS[0],
         maximum=TEXT_PERCENTS[-1],
+        section=APPEARANCE,
+        label="Message size",
+        group="Window",
+        choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     interface_percent: int = declare(
         100,
@@ -364,7 +368,7 @@ class Preferences:
         section=APPEARANCE,
         label="Interface size",
         group="Window",
-        note="Applies when Fullstop starts again. View ▸ Appearance zooms messages at once.",
+        note="Applies when Fullstop starts again.",
         choices={percent: f"{percent}%" for percent in TEXT_PERCENTS},
     )
     code_wraps: bool = declare(
