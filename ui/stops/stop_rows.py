@@ -83,7 +83,7 @@ def history_of(conversation: Conversation) -> StopHistory:
     prompt += [message.text for message in shown if message.role != "assistant"]
     return StopHistory(
         prompt="\n".join(prompt),
-        answers=tuple(run.text for run in runs[-10:]),
+        answers=tuple(run.text for run in runs if run.text)[-10:],
         fired=tuple(name for run in runs if (name := _ended_by(run))),
     )
 

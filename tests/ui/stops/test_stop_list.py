@@ -15,10 +15,13 @@ from tests.support.random_cases import cases
 from tests.ui.driving import ScriptedEngine, eventually
 from ui.kit.theme import Theme
 from ui.records.codec import stops_from, stops_values
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
+from ui.records.runs import Run
 from ui.records.stop_entries import StopEntry, rules_of
 from ui.stops.stop_list import EMPTY_MESSAGE, StopListModel
 from ui.stops.stop_list_editor import StopTable
-from ui.stops.stop_rows import ENDED_ANSWER, StopColumn
+from ui.stops.stop_rows import ENDED_ANSWER, StopColumn, history_of
 
 DISPLAY, TOOL_TIP = Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole
 CHECK, EDIT = Qt.ItemDataRole.CheckStateRole, Qt.ItemDataRole.EditRole
@@ -231,3 +234,10 @@ def test_each_remark_has_its_own_fix_below_it(theme: Theme, qapp: QApplication) 
     (_, first, remove), (_, second, _) = shown
     assert first.bottom() < remove.top() < remove.bottom() < second.top()
     table.deleteLater()
+
+
+def test_history_leaves_out_answers_without_text() -> None:
+    texts = ("one END", "")
+    runs = [Run(text=text, state="unrecorded") for text in texts]
+    messages = [ConversationMessage("assistant", run=run) for run in runs]
+    assert history_of(Conversation(messages=messages)).answers == ("one END",)

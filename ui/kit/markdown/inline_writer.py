@@ -96,7 +96,7 @@ class InlineWriter:
                         self._cursor.insertText(now.anchorHref(), now)
                     _pop(stack)
                 case "u_open" | "mark_open" | "kbd_open" | "sub_open" | "sup_open":
-                    if child.type == "kbd_open" and self._is_after_space:
+                    if child.type == "kbd_open" and not self._cursor.atBlockStart():
                         self._space_last()
                     self._apply_tag(now, child.tag)
                     stack.append(now)
