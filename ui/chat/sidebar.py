@@ -472,7 +472,7 @@ class Sidebar(QFrame):
             Command("Folder &Settings…", lambda: self.edit_folder(folder)),
             Command("&Documents…", lambda: self.edit_documents(folder)),
             Command(
-                "Use &Memory",
+                "Allow &Memory",
                 lambda: conversations.folders.keep(
                     replace(folder, has_memory=not folder.has_memory)
                 ),

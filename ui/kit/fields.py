@@ -39,6 +39,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ui.kit.commands import Menu
 from ui.kit.icon_engine import themed_icon
 from ui.kit.theme import current_theme, restyle
 from ui.kit.windows import round_corners
@@ -236,7 +237,9 @@ class GrowingInput(QTextEdit):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         """Show Qt's menu with the keys; Qt leaves out shortcuts of the menu bar."""
-        menu = self.createStandardContextMenu(event.pos())
+        standard, menu = self.createStandardContextMenu(event.pos()), Menu("", self)
+        menu.addActions(standard.actions())
+        standard.setParent(menu, standard.windowFlags())  # it owns the actions
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         round_corners(menu)
         for action in menu.actions():

@@ -187,7 +187,7 @@ async def test_folder_menu_turns_the_memory_off(window: MainWindow) -> None:
     assert workspace.toolbox.facts_for(current) == workspace.memory.facts != ()
     [entry] = [
         each for each in window.sidebar._folder_entries(folder)
-        if each is not None and each.label == "Use &Memory"
+        if each is not None and each.label == "Allow &Memory"
     ]  # fmt: skip
     assert entry.checked is True
     entry.run()
