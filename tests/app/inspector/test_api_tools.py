@@ -264,5 +264,5 @@ def test_expected_text_of_a_failure_has_visible_white_space(theme: Theme) -> Non
     fault = Fault("stop_ignored", "The stop was ignored.", "a b\n", "a b\tc")
     failed = CheckResult("stop.a", "Stop: a", CheckOutcome.FAILED, faults=(fault,))
     page = probe_page([failed], theme.colors)
-    assert "“a·b⏎”" in page
-    assert "“a·b⇥c”" in page
+    assert "<code>a b⏎</code>" in page
+    assert "<code>a b⇥c</code>" in page
