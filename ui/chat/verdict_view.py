@@ -51,10 +51,10 @@ def verdict_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
                     models.message,
                 )
             case "none":
-                return "chat", "quiet", "No Model Loaded", "Open a model folder to begin."
+                return "chat", "quiet", "No model loaded", "Open a model folder to begin."
             case _:
                 detail = "The reason it stops appears here."
-                return "stop-match", "quiet", "No Answer Yet", detail
+                return "stop-match", "quiet", "No answer yet", detail
     if run.state == "refused":
         return "fault", "fault", "This message was not sent to the model.", run.refusal
     if (verdict := run.verdict) is not None:

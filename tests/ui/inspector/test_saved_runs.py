@@ -42,7 +42,7 @@ async def test_a_saved_run_is_opened_and_the_way_back_is_there(
     inspector.inspector.save_run(path)
     await eventually(path.exists)
     window.workspace.new_conversation()
-    assert inspector.head.sentence.text() == "No Answer Yet"
+    assert inspector.head.sentence.text() == "No answer yet"
     inspector.inspector.open_file(path)
     await eventually(lambda: inspector.bar.back.isVisible())
     assert inspector.head.source.text() == "From a saved run: run.json"
@@ -50,7 +50,7 @@ async def test_a_saved_run_is_opened_and_the_way_back_is_there(
     window.workspace.show_run(None)
     assert inspector.head.sentence.text() == sentence_of_stop("6")
     inspector.bar.back.click()
-    assert inspector.head.sentence.text() == "No Answer Yet"
+    assert inspector.head.sentence.text() == "No answer yet"
 
 
 @pytest.mark.parametrize("content", ["{", '{"fullstop_run": 99}', "[]", "\x00"])
