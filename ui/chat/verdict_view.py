@@ -80,9 +80,9 @@ def _card_text(run: Run | None, models: Models) -> tuple[str, Tone, str, str]:
     finished = run.finished
     if finished is not None and run.state == "interrupted":  # by quitting
         return icon, tone, verdict.text.label, detail
-    if finished is None:  # of a file, or written by the user
+    if run.state == "unrecorded":
         return icon, tone, verdict.text.label, detail
-    if finished.stop.kind not in _SHORT:
+    if finished is None or finished.stop.kind not in _SHORT:
         return icon, tone, sentence, detail
     stop, details = finished.stop, finished.details
     has_more = details.repetition or details.planned_call or finished.unfinished_tool_call
