@@ -154,7 +154,7 @@ def _last_line(state: StateBlock, first: int, end: int) -> tuple[int, bool]:
 
 
 _TEX_SIGNS = frozenset("\\^_{}=+<>/")
-_ESCAPABLE = frozenset("*_~`#|<>!")
+_ESCAPABLE = frozenset("*_~`#|<>!$")
 _MENTION = re.compile(r"\[\^(\d{1,4})\]")
 _BOXES = {"[ ]": False, "[x]": True, "[X]": True}
 

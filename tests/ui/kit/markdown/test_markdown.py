@@ -83,6 +83,11 @@ def test_text_that_is_not_a_formula_stays_text(theme: Theme, qapp: QApplication,
     assert view.toPlainText().replace("\u00a0", " ") == text.replace("`", "")
 
 
+def test_escaped_dollar_is_a_dollar(theme: Theme, qapp: QApplication) -> None:
+    view = shown(theme, qapp, "It costs \\$5, or \\$6 with $x^2$.")
+    assert view.shown_text() == "It costs $5, or $6 with $x^2$."
+
+
 def test_a_formula_that_streams_in_becomes_a_picture_when_it_is_whole(
     theme: Theme, qapp: QApplication
 ) -> None:
