@@ -102,6 +102,7 @@ class SearchResults(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(18, 0, 18, 4)
+        self.count.setToolTip("Best matches first")
         chips = column(filters, margins=(8, 0, 8, 8))
         column(chips, self.count, (self.list, 1), spacing=0, on=self)
         # Whether the user came here from the field by keyboard, and has not chosen a hit yet.
@@ -183,51 +184,51 @@ class _ResultList(QListView):
 
 
 class _ResultDelegate(RowDelegate):
-    """Conversations as headings, hits on two lines with the matches in bold, and "more" rows."""
+    """Conversations as headings, hits on one line with the matches in bold, and "more" rows."""
 
     def content(self, index: Index) -> RowContent | None:
         row, colors = index.data(Search.row_role), current_theme().colors
         if isinstance(row, Hit):
-            subtitle, detail = self._fitting(row, 10)
+            who = role_label(row)
             return RowContent(
-                RowPart(role_label(row), colors.muted),
-                right=RowPart(when_text(row.sent_at)),
-                subtitle=subtitle,
-                detail=detail,
+                self._fitting(row, 10, who, colors.muted),
+                right=RowPart(who),
                 weight=QFont.Weight.Normal,
+                scale=0.9,
                 inset_px=10,
             )
         if isinstance(row, FoundConversation):
-            hit, weight = row.hit, QFont.Weight.DemiBold
+            hit, title, when = row.hit, RowPart(row.title), when_text(row.sent_at)
+            below = RowPart()
             if hit is not None and row.is_lone:
-                when, (first, second) = RowPart(when_text(hit.sent_at)), self._fitting(hit)
-                title = RowPart(row.title)
-                return RowContent(title, right=when, subtitle=first, detail=second, weight=weight)
-            title = RowPart(row.title) if hit is None else RowPart(hit.snippet, bold=hit.spans)
-            hits = RowPart(str(row.hits) if row.hits else "")
-            return RowContent(title, right=hits, weight=weight, has_ground=hit is not None)
+                below = self._fitting(hit)
+            else:
+                when = f"{row.hits} · {when}" if row.hits else when
+                title = title if hit is None else RowPart(hit.snippet, bold=hit.spans)
+            return RowContent(
+                title,
+                right=RowPart(when),
+                subtitle=below,
+                weight=QFont.Weight.DemiBold,
+                has_ground=hit is not None,
+            )
         if isinstance(row, MoreHits):
             inset_px = 10 if row.conversation_id else 0
             title = RowPart(row.label, colors.match)
-            return RowContent(title, weight=QFont.Weight.Normal, inset_px=inset_px)
+            return RowContent(title, weight=QFont.Weight.Normal, scale=0.9, inset_px=inset_px)
         return None
 
-    def _fitting(self, hit: Hit, inset_px: int = 0) -> tuple[RowPart, RowPart]:
-        """Return two lines of a snippet, without first words that push the match out of them."""
+    def _fitting(self, hit: Hit, inset_px: int = 0, beside: str = "", color: str = "") -> RowPart:
+        """Return a snippet without the first words that push the match out of its line."""
         text, spans = hit.snippet, hit.spans
         metrics = QFontMetrics(self._font(0.9, QFont.Weight.DemiBold))
         room_px = self.ground(self._view.viewport().rect()).width() - inset_px - 20
-        while True:
-            end = len(text)
-            while metrics.horizontalAdvance(text[:end]) > room_px:
-                space = text.rfind(" ", 0, end)
-                end = space if space > 0 else 0
-            end = end or len(text)  # one long word is cut
-            space = text.find(" ", 0, max(0, spans[0][0] - 6) if spans else 0)
-            if space < 0 or metrics.horizontalAdvance(text[end + 1 :]) <= room_px:
+        room_px -= metrics.horizontalAdvance(f"{beside}…") + 10
+        while spans and metrics.horizontalAdvance(text[: sum(spans[0])]) > room_px:
+            begin = spans[0][0]
+            cut = text.find(" ", 0, begin) + 1 or begin  # a long word is cut before the match
+            if begin <= 1:
                 break
-            spans = tuple((start - space, length) for start, length in spans)
-            text = f"…{text[space + 1 :]}"
-        first = [(start, min(length, end - start)) for start, length in spans if start < end]
-        second = [(start - end - 1, length) for start, length in spans if start > end]
-        return RowPart(text[:end], bold=first), RowPart(text[end + 1 :], bold=second)
+            text = f"…{text[cut:]}"
+            spans = tuple((start - cut + 1, length) for start, length in spans)
+        return RowPart(text, color, bold=spans)

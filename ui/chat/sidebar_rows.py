@@ -24,7 +24,7 @@ from PySide6.QtWidgets import QStyle, QStyleOptionViewItem, QWidget
 from engine.wording import counted
 from ui.chat.session.conversation_list import ConversationList
 from ui.kit import icons
-from ui.kit.dates import format_day, format_time
+from ui.kit.dates import format_day_briefly, format_time
 from ui.kit.labels import plain_tooltip
 from ui.kit.rows import DISPLAY, NO_PARENT, Index, RowContent, RowDelegate, RowPart
 from ui.kit.theme import current_theme
@@ -354,10 +354,10 @@ class ConversationDelegate(RowDelegate):
 
 
 def when_text(updated_at: float) -> str:
-    """Return a time of today, else a short date."""
+    """Return a time of today, else a brief date."""
     moment = datetime.fromtimestamp(updated_at)
     if time.time() - updated_at < 60:
         return "now"
     if moment.date() == datetime.now().date():
         return format_time(updated_at)
-    return format_day(updated_at)
+    return format_day_briefly(updated_at)

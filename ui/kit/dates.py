@@ -3,7 +3,7 @@
 import os
 import sys
 
-from PySide6.QtCore import QDateTime, QLocale
+from PySide6.QtCore import QDate, QDateTime, QLocale
 
 
 def use_iso_dates_without_region() -> None:
@@ -27,6 +27,17 @@ def format_day(unix_s: float) -> str:
     """Return the day of a Unix time as the system writes dates: ``04.11.23``."""
     moment = QDateTime.fromSecsSinceEpoch(int(unix_s))
     return QLocale().toString(moment.date(), QLocale.FormatType.ShortFormat)
+
+
+def format_day_briefly(unix_s: float) -> str:
+    """Return a day in a narrow place: ``Yesterday``, ``12 Nov``, ``12 Nov 2023``."""
+    day, today = QDateTime.fromSecsSinceEpoch(int(unix_s)).date(), QDate.currentDate()
+    if day == today.addDays(-1):
+        return "Yesterday"
+    locale = QLocale()
+    is_month_first = locale.dateFormat(QLocale.FormatType.ShortFormat).startswith("M")
+    form, year = ("MMM d", ", yyyy") if is_month_first else ("d MMM", " yyyy")
+    return locale.toString(day, form if day.year() == today.year() else form + year)
 
 
 def format_time(unix_s: float, *, has_seconds: bool = False) -> str:

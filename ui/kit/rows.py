@@ -45,6 +45,7 @@ class RowContent:
     subtitle: RowPart = _EMPTY
     detail: RowPart = _EMPTY
     weight: QFont.Weight = QFont.Weight.Medium
+    scale: float = 1.0  # of the title's size
     elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight
     inset_px: int = 0
     kept_px: int = 0  # at the right, for a button that the delegate draws
@@ -105,7 +106,7 @@ class RowDelegate(QStyledItemDelegate):
             line = inner.translated(0, number * inner.height())
             self._draw(painter, line, part, small, colors.muted)
         inner = self._draw_right(painter, inner, content.right, small, colors.faint)
-        font = self._font(1.0, content.weight)
+        font = self._font(content.scale, content.weight)
         inner.setLeft(
             self._draw(painter, inner, RowPart("", "", content.arrow), font, colors.muted)
         )

@@ -14,9 +14,9 @@ from ui.stops.stop_list_editor import StopListEditor
 from ui.stops.stop_lists import DEFAULT_LIST, StopLists, list_name, list_title
 
 _HINT = (
-    "A new chat begins with the list of its folder, of its model, or else with that for new chats. "
-    "Existing chats do not change. The list of a model is set in the menu of a chat’s stop list: "
-    "Use for New Chats with the model’s name."
+    "A new chat begins with the list of its folder, else of its model, else New Chats. Existing "
+    "chats do not change. To set a model’s list, open the menu of the Stops tab in a chat with "
+    "that model."
 )
 
 

@@ -39,6 +39,7 @@ class FoundConversation:
     conversation_id: str
     title: str
     hits: int
+    sent_at: float  # of the newest hit
     hit: Hit | None = None
 
     @property
@@ -56,7 +57,7 @@ class MoreHits:
 
     @property
     def label(self) -> str:
-        return f"{counted(self.count, 'more result')} here" if self.count else "Show More"
+        return f"{self.count} more" if self.count else "Show More"
 
 
 SearchRow = FoundConversation | Hit | MoreHits
@@ -206,14 +207,15 @@ class Search(QAbstractListModel):
             by_conversation.setdefault(hit.conversation_id, []).append(hit)
         rows: list[SearchRow] = []
         for identity, hits in by_conversation.items():
+            newest = max(hit.sent_at for hit in hits)
             named = next((hit for hit in hits if hit.message_id is None), None)
             below = [hit for hit in hits if hit.message_id is not None]
             if named is None and len(below) == 1:
-                rows.append(FoundConversation(identity, hits[0].title, 1, below[0]))
+                rows.append(FoundConversation(identity, hits[0].title, 1, newest, below[0]))
                 continue
-            rows.append(FoundConversation(identity, hits[0].title, len(below), named))
-            is_whole = identity in self._whole or len(below) <= 4
-            shown = below if is_whole else below[:3]
+            rows.append(FoundConversation(identity, hits[0].title, len(below), newest, named))
+            is_whole = identity in self._whole or len(below) <= 3
+            shown = below if is_whole else below[:2]
             shown = sorted(shown, key=lambda hit: hit.sent_at)  # as they are read
             rows += shown
             if len(shown) < len(below):
@@ -223,7 +225,7 @@ class Search(QAbstractListModel):
 
 def _row_label(row: SearchRow, *, is_spoken: bool) -> str:
     if isinstance(row, MoreHits):
-        return row.label
+        return f"{counted(row.count, 'more result')} here" if is_spoken and row.count else row.label
     if isinstance(row, FoundConversation):
         if not is_spoken:
             return row.title

@@ -68,11 +68,23 @@ def test_match_near_the_beginning_keeps_its_words(theme: Theme, qtbot: QtBot) ->
     qtbot.addWidget(view)
     view.viewport().resize(200, 200)
     text = "A token is a piece of text, from one character to a whole word, that a model reads"
-    first, _ = _ResultDelegate(view)._fitting(
+    shown_part = _ResultDelegate(view)._fitting(
         Hit("c", "m", "Tokens", "assistant", 0.0, text, ((2, 5),))
     )
-    assert first.text.startswith("A token is")
-    assert list(first.bold) == [(2, 5)]
+    assert shown_part.text.startswith("A token is")
+    assert list(shown_part.bold) == [(2, 5)]
+
+
+@pytest.mark.parametrize("before", ["many words before it and then the ", "x" * 90])
+def test_match_far_in_a_snippet_stays_in_its_line(theme: Theme, qtbot: QtBot, before: str) -> None:
+    view = QListView()
+    qtbot.addWidget(view)
+    view.viewport().resize(200, 200)
+    hit = Hit("c", "m", "Tokens", "user", 0.0, f"{before}token here", ((len(before), 5),))
+    shown_part = _ResultDelegate(view)._fitting(hit, 10, "You")
+    ((begin, length),) = shown_part.bold
+    assert shown_part.text[begin : begin + length] == "token"
+    assert view.fontMetrics().horizontalAdvance(shown_part.text[: begin + length]) < 160
 
 
 async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
@@ -90,7 +102,7 @@ async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(
         ("Dogs", 1, True),
     }
     (more,) = [row for row in rows if isinstance(row, MoreHits)]
-    assert more.label == "4 more results here"
+    assert more.label == "5 more"
     assert search.summary == "8 results in 2 conversations"
     search.show_more(more)
     assert search.rowCount() == 9
@@ -142,11 +154,11 @@ async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_fi
         qtbot.keyClick(sidebar.search_field, Qt.Key.Key_Down)
         assert results.list.hasFocus()
         assert window.workspace.search.hit_at(results.list.currentIndex().row()) is not None
-        for _ in range(3):
+        for _ in range(2):
             qtbot.keyClick(results.list, Qt.Key.Key_Down)
-        assert results.list.currentIndex().data() == "3 more results here"
+        assert results.list.currentIndex().data() == "4 more"
         qtbot.keyClick(results.list, Qt.Key.Key_Return)
-        assert window.workspace.search.rowCount() == 11 + 1
+        assert window.workspace.search.rowCount() == 10 + 1
         assert isinstance(window.workspace.search.at(results.list.currentIndex().row()), Hit)
         qtbot.keyClick(results.list, Qt.Key.Key_Escape)
         assert sidebar.search_field.hasFocus()
