@@ -160,7 +160,7 @@ class LocalServer:
 def _port_taken_error(error: OSError, config: ServerConfig) -> OSError:
     if error.errno != errno.EADDRINUSE:
         return error
-    taken = OSError(f"Port {config.port} is taken by another program. Choose another one.")
+    taken = OSError(f"Port {config.port} is taken by another program.")
     taken.errno = error.errno
     return taken
 

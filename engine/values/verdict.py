@@ -323,7 +323,7 @@ def steps(
         case StopKind.STOP_STRING:
             stages = [f"Began {_after(stop, context)}"]
             if began is not None and began[0] == stop.token_index:
-                stages = [f"Began and was complete with {_token(stop)}"]
+                stages = [f"Complete with {_token(stop)}"]
             elif began is not None:
                 token = quoted(began[1], max_chars=_LABEL_CHARS)
                 stages = [f"Began in token {began[0] + 1:,} {token}"]

@@ -29,7 +29,6 @@ from ui.kit.dialogs import choose_file
 from ui.kit.fields import FileDrops, TextArea
 from ui.kit.html import (
     BREAK,
-    SPACE,
     Html,
     badge,
     cell,
@@ -48,6 +47,7 @@ from ui.kit.menus import copied_text, copy_from
 from ui.kit.tasks import cancel_tasks, finish_tasks, read_text, start_task
 from ui.kit.theme import current_theme, fixed_font, restyle
 from ui.kit.windows import OwnWindow
+from ui.kit.wire_text import WireHighlighter, wire_html
 from ui.words import FileRefused, unescaped
 
 # Each row takes time to lay out, so a long stream shows only both ends and the faulty events.
@@ -183,7 +183,7 @@ def capture_page(view: CapturedAnswers, colors: Colors) -> Html:
     findings = view.findings[:MAX_FINDINGS]
     if not view.capture.is_streamed:
         findings = tuple(replace(finding, event_index=None) for finding in findings)
-    parts = [_finding(finding, colors) for finding in findings]
+    parts = [table((_finding(finding, colors) for finding in findings), cellspacing=0)]
     if len(view.findings) > MAX_FINDINGS:
         more = counted(len(view.findings) - MAX_FINDINGS, "more finding")
         parts.append(paragraph(f"… {more}; the report has them all"))
@@ -261,7 +261,8 @@ def _heading(text: str, colors: Colors) -> Html:
     return paragraph(strong(text), style=f"color:{colors.text};margin:16px 0 4px 0")
 
 
-def _finding(finding: Finding, colors: Colors) -> Html:
+def _finding(finding: Finding, colors: Colors) -> tuple[Html, Html]:
+    """Return the cells of a finding's row: its badge, and its sentence beside it."""
     color, ground = {
         Severity.ERROR: (colors.fault, colors.fault_soft),
         Severity.WARNING: (colors.limit, colors.limit_soft),
@@ -271,13 +272,9 @@ def _finding(finding: Finding, colors: Colors) -> Html:
     if finding.event_index is not None:
         sentence = f"{sentence.removesuffix('.')} (event {finding.event_index + 1})."
     excerpt = joined(BREAK, code(visible(_shortened(finding.excerpt)))) if finding.excerpt else ""
-    return paragraph(
-        badge(strong(_LABELS[finding.severity]), color, ground),
-        SPACE,
-        " ",
-        with_code_spans(sentence),
-        excerpt,
-        style="margin:0 0 8px 0",
+    return (
+        cell(badge(strong(_LABELS[finding.severity]), color, ground), style="padding:0 8px 8px 0"),
+        cell(with_code_spans(sentence), excerpt, style="padding:0 0 8px 0"),
     )
 
 
@@ -294,7 +291,8 @@ def _events(view: CapturedAnswers, colors: Colors) -> Html:
         event = events[index]
         ground = f"background:{colors.fault_soft};" if index in wrong else ""
         padding = f"{ground}padding:4px 12px 4px 4px"
-        raw = code(event.raw[:300])
+        raw = event.raw[:300]
+        raw = code(raw if index in wrong else wire_html(raw, colors))
         rows.append(
             [
                 cell(f"{index + 1:,}", style=f"{padding};color:{colors.muted}"),
@@ -367,6 +365,7 @@ class CaptureWindow(OwnWindow):
         self.source.setAccessibleName("The captured answer")
         self.source.setPlaceholderText(_HINT)
         self.source.setFont(fixed_font(self.source.font(), 0.93))
+        WireHighlighter(self.source.document())
         self.source.setAcceptDrops(False)
         hint = "One on each line; spaces count, and \\n is a line break"
         self.stops = TextArea("Requested stops", hint, 64)

@@ -570,6 +570,8 @@ class ProbeWindow(OwnWindow):
         requests = f"{counted(report.requests, 'request')} in {seconds(report.duration_s)}"
         facts = (self._name_of(report), report.model, report.dialect.value.capitalize(), requests)
         text = " · ".join(filter(None, facts))
+        if report.failed:  # the headline counts them
+            return f"{text} · {report.cut_short}" if report.cut_short else text
         return f"{text}\n{summary(report, _REMEDY)}" if report.not_run or report.unjudged else text
 
     def _name_of(self, report: Report) -> str:

@@ -389,7 +389,8 @@ class CompareTab(InspectorTab):
             )
             for name, this, other in (heads, ("Text", left, right), *facts)
         ]
-        return table(rows, width="100%")
+        # Without facts, only the texts are in the table: they need no names.
+        return table(rows if facts else (cells[1:] for cells in rows), width="100%")
 
 
 def _named(other: ShownRun) -> str:

@@ -158,7 +158,7 @@ class TapeView(QTextEdit):
         if token is not None:
             texts = [describe_copy(token.index, self._cycles), ORIGIN_DESCRIPTIONS[token.origin]]
         self.viewport().setToolTip("\n".join(f"{t[0].upper()}{t[1:]}." for t in texts if t))
-        self._mark_chosen()
+        self.viewport().update()
         self.token_chosen.emit(position)
 
     def choose_token(self, index: int) -> None:
@@ -196,7 +196,8 @@ class TapeView(QTextEdit):
         colors, bar = current_theme().colors, self.verticalScrollBar()
         painter = QPainter(self.viewport())
         painter.translate(-self.horizontalScrollBar().value(), -bar.value())
-        paint_outline(painter, self.document(), self._stop_range)
+        paint_outline(painter, self.document(), self._stop_range, colors.match)
+        paint_outline(painter, self.document(), self._chosen_range, colors.text)
         painter.resetTransform()
         area = QRectF(self.viewport().rect())
         above, below = QRectF(area), QRectF(area)
@@ -405,23 +406,14 @@ class TapeView(QTextEdit):
         chip.setBackground(QColor(colors.accent))
         cursor.insertText(text, chip)
 
-    def _mark_chosen(self) -> None:
-        colors, selections = current_theme().colors, []
-        if self._chosen >= 0:
-            mark = QTextEdit.ExtraSelection()
-            cursor = QTextCursor(self.document())
-            cursor.setPosition(self._begins[self._chosen])
-            is_last = self._chosen == len(self._begins) - 1
-            end = self.document().characterCount() - 1
-            cursor.setPosition(
-                end if is_last else self._begins[self._chosen + 1], QTextCursor.MoveMode.KeepAnchor
-            )
-            mark.cursor, form = cursor, QTextCharFormat()
-            form.setBackground(QColor(colors.accent))
-            form.setForeground(QColor(colors.on_accent))
-            mark.format = form
-            selections = [mark]
-        self.setExtraSelections(selections)
+    @property
+    def _chosen_range(self) -> tuple[int, int]:
+        """The document positions of the chosen token."""
+        if self._chosen < 0:
+            return 0, 0
+        is_last = self._chosen == len(self._begins) - 1
+        end = self.document().characterCount() - 1
+        return self._begins[self._chosen], end if is_last else self._begins[self._chosen + 1]
 
     def _plain(self) -> QTextCharFormat:
         form = QTextCharFormat()
@@ -489,11 +481,13 @@ def draw_marks(form: QTextCharFormat, marks: TokenMark) -> None:
         form.setBackground(QColor(colors.done_soft))
 
 
-def paint_outline(painter: QPainter, document: QTextDocument, span: tuple[int, int]) -> None:
+def paint_outline(
+    painter: QPainter, document: QTextDocument, span: tuple[int, int], color: str
+) -> None:
     """Outline a part of a document, once a line."""
     begin, end = span
     block = document.findBlock(begin)
-    painter.setPen(QPen(QColor(current_theme().colors.match), 1.5))
+    painter.setPen(QPen(QColor(color), 1.5))
     while begin < end and block.isValid() and block.position() < end:
         start = block.position()
         for line, left, right in line_parts(block, max(begin - start, 0), end - start):
@@ -541,5 +535,5 @@ class TapeLegend(ElidedLabel):
         painter = QPainter(self)
         painter.translate(1, (self.height() - document.size().height()) / 2)
         document.drawContents(painter)
-        paint_outline(painter, document, self._stop_range)
+        paint_outline(painter, document, self._stop_range, current_theme().colors.match)
         painter.end()

@@ -53,6 +53,7 @@ class TableColumn:
     tooltip: str = ""  # of the header
     min_chars: int = 0  # its width in a table that is too narrow; 0 if it never shrinks
     is_optional: bool = False  # hidden where the narrowest columns are still too wide
+    is_kept: bool = False  # shown though it is empty: its first text would move the others
 
     @property
     def alignment(self) -> Qt.AlignmentFlag:
@@ -290,7 +291,9 @@ class TableView(QTableView):
         self._empty = {
             column
             for column in candidates
-            if rows and all(columns[column].text(row) in ("", NONE) for row in rows)
+            if rows
+            and not columns[column].is_kept
+            and all(columns[column].text(row) in ("", NONE) for row in rows)
         }
         self._show_chosen_columns()
         self.horizontalHeader().setVisible(bool(self._model.rows))

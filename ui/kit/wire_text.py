@@ -7,6 +7,8 @@ import re
 
 from PySide6.QtGui import QColor, QSyntaxHighlighter, QTextCharFormat, QTextDocument
 
+from ui.kit.colors import Colors
+from ui.kit.html import Html, colored, joined
 from ui.kit.theme import current_theme
 
 _MAX_LINE_CHARS = 4_000  # a longer line is one long text, such as a picture
@@ -17,6 +19,16 @@ _PARTS = re.compile(
     r"(?:(?P<limit>-?\d[\d.eE+-]*)|(?P<match>true|false|null))(?![\w.-])"
 )
 """Each group has the name of its color; a text that is shown in part may end within a string."""
+
+
+def wire_html(text: str, colors: Colors) -> Html:
+    """Return a line in the colors of ``WireHighlighter``, for a page."""
+    parts, end = [], 0
+    for part in _PARTS.finditer(text):
+        color = getattr(colors, part.lastgroup or "text")
+        parts += [text[end : part.start()], colored(part.group(), color)]
+        end = part.end()
+    return joined(*parts, text[end:])
 
 
 class WireHighlighter(QSyntaxHighlighter):

@@ -119,9 +119,15 @@ COLUMNS = (
         lambda entry: _optional_seconds(entry.first_token_s),
         is_number=True,
         is_optional=True,
+        is_kept=True,
     ),
     TableColumn(
-        "Tok/s", 6, lambda entry: _rate(entry.tokens_per_s), is_number=True, is_optional=True
+        "Tok/s",
+        6,
+        lambda entry: _rate(entry.tokens_per_s),
+        is_number=True,
+        is_optional=True,
+        is_kept=True,
     ),
     TableColumn(
         "Total",

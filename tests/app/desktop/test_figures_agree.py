@@ -244,7 +244,7 @@ def expected_figures(printed: dict[str, Any], usage: dict[str, Any]) -> dict[str
 def check_sentences(text: str, wanted: dict[str, Any], limit: int | None) -> None:
     copies, period, begin = wanted["cycle"] or (0, 0, 0)
     for pattern, value in (
-        (r"(?:came as|complete with) token ([\d,]+)", wanted.get("token")),
+        (r"(?:came as|[Cc]omplete with) token ([\d,]+)", wanted.get("token")),
         (r"([\d,]+) cut off", len(wanted["dropped"])),
         (r"“([^”]*)” was still held back", wanted.get("held")),
         (r"first copy began with token ([\d,]+)", begin),

@@ -25,7 +25,7 @@ async def test_answer_shows_verdict_tape_and_tokens(
 ) -> None:
     await ask(window, COUNT, "6")
     assert inspector.head.sentence.text() == sentence_of_stop("6")
-    assert "was complete with token 11" in inspector.head.steps.text()
+    assert "Complete with token 11" in inspector.head.steps.text()
     assert tape_text(inspector).replace("\u2028", "\n").startswith("1⏎\n2⏎\n3⏎")
     assert inspector.tokens.model.rowCount() == 11
     assert inspector.tokens.table.isVisible()

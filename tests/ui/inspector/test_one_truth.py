@@ -133,7 +133,9 @@ def test_the_panel_and_the_inspector_give_the_same_figures(
     assert bool(phases) == (run.finished.timing.total_s > 0)
     if stop.token_index is not None and run.state == "finished":
         assert facts["Where"].startswith(f"token {stop.token_index + 1:,}")
-        placed = numbers(r"(?:complete with token|came as token|its limit of) ([\d,]+)", inspector)
+        placed = numbers(
+            r"(?:[Cc]omplete with token|came as token|its limit of) ([\d,]+)", inspector
+        )
         assert placed <= {f"{stop.token_index + 1:,}"}
         assert placed or stop.kind in (StopKind.CANCELLED, StopKind.ERROR)
     places = r"(?:after [\d,]+ characters?|at the beginning) of the \w+"

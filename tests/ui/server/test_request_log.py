@@ -355,6 +355,7 @@ def test_request_column_appears_with_its_first_value(theme: Theme, qtbot: QtBot)
     log.take([began(1)])
     panel.table.refresh()
     assert panel.view.isColumnHidden(RequestColumn.MODEL)
+    assert {RequestColumn.FIRST_TOKEN, RequestColumn.SPEED} <= {*shown_columns(panel)}
     log.take([ended(began(1))])
     panel.table.refresh()
     assert not panel.view.isColumnHidden(RequestColumn.MODEL)
