@@ -1,6 +1,7 @@
 """The list of conversations with its search, folders and orders. Main thread."""
 
 import functools
+import re
 from dataclasses import replace
 
 from PySide6.QtCore import (
@@ -60,6 +61,8 @@ from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
 _KEYS = Qt.Key
+_NOTICE_CHARS = 36
+"""Used by ``_on_two_lines``: the characters beside *Undo* in the narrow sidebar."""
 
 
 class FolderDialog(OwnDialog):
@@ -179,7 +182,7 @@ class ConversationView(QListView):
         drag = QDrag(self)
         drag.setMimeData(self._rows.mimeData(self.selectedIndexes()))
         drag.setPixmap(image)
-        drag.setHotSpot(QPoint(-16, -12))
+        drag.setHotSpot(QPoint(-16, -18))
         drag.exec(actions)
 
     def dragMoveEvent(self, event: QDragMoveEvent) -> None:
@@ -213,7 +216,9 @@ class ConversationView(QListView):
         if self._drop_area.isValid():
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
             painter.setPen(QPen(QColor(current_theme().colors.accent), 2))
-            painter.drawRoundedRect(self._drop_area.adjusted(9, 2, -9, -2), 8, 8)
+            delegate = self.itemDelegate()
+            assert isinstance(delegate, ConversationDelegate)
+            painter.drawRoundedRect(delegate.ground(self._drop_area).adjusted(1, 1, -1, -1), 8, 8)
         painter.end()
 
     def chosen(self) -> list[Conversation]:
@@ -414,7 +419,7 @@ class Sidebar(QFrame):
         self.rows.layoutChanged.connect(self._show_current)
         self.rows.filtered.connect(self._show_archive)
         conversations.undoable.connect(
-            lambda text: self.undo_bar.offer(text, conversations.undo_last)
+            lambda text: self.undo_bar.offer(_on_two_lines(text), conversations.undo_last)
         )
         conversations.undone.connect(self.undo_bar.hide)
 
@@ -487,3 +492,12 @@ class Sidebar(QFrame):
             self.rows.toggle(folder)
         self._workspace.new_conversation(folder)
         self.writing_requested.emit()
+
+
+def _on_two_lines(text: str) -> str:
+    """Return a notice with its names cut, the longest first."""
+    for name in sorted(re.findall("“([^”]*)”", text), key=len, reverse=True):
+        kept = max(10, len(name) - 1 - max(0, len(text) - _NOTICE_CHARS))
+        if len(text) > _NOTICE_CHARS and kept + 1 < len(name):
+            text = text.replace(f"“{name}”", f"“{name[:kept].rstrip()}…”", 1)
+    return text

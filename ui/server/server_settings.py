@@ -273,7 +273,9 @@ def _hint(text: str) -> QLabel:
     return label(text, "muted", 0.95, is_wrapped=True)
 
 
-def titled_card(title: str, *items: Item, spacing: int = 8, margins: Margins = 16) -> QWidget:
+def titled_card(
+    title: str, *items: Item, spacing: int = 8, margins: Margins = (17, 13, 17, 13)
+) -> QWidget:
     """Return items in a frame, below the title of the group if it has one."""
     whole, heading = QWidget(), label(title, "title")
     whole.setObjectName("group")

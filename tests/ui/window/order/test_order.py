@@ -407,3 +407,14 @@ async def test_menu_of_a_row_leaves_the_focus(window: MainWindow) -> None:
     assert window.focusWidget() is field
     QTest.mouseClick(rows.viewport(), Qt.MouseButton.LeftButton, pos=below)
     assert window.focusWidget() is rows
+
+
+async def test_notice_of_long_names_takes_two_lines(window: MainWindow) -> None:
+    sidebar, moved = window.sidebar, one(window, "Bananas")
+    conversations = window.workspace.conversations
+    conversations.rename(moved, "Rust borrow checker error E0502 in a loop of my parser")
+    folder = conversations.folders.create("A folder with a name that is long, too")
+    sidebar.conversation_actions.move([moved], folder)
+    message = sidebar.undo_bar.message
+    assert message.text() == "Moved “Rust borro…” to “A folder w…”"
+    assert message.height() <= 2 * message.fontMetrics().lineSpacing() + 1
