@@ -25,8 +25,8 @@ _DOT_PX, _NUMBER_PX, _ROW_PX = 16, 88, 28
 _LIMITS = {"max_tokens": "Maximum length", "thinking_budget": "Thinking budget"}
 # The defaults where neither the user nor the model's own files set a value.
 _OFF = {"temperature": 0.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "repetition_penalty": 1.0}
-# Where a slider ends; the field beside it takes greater numbers.
-_SLIDER_ENDS = {"top_k": 100.0, "repetition_penalty": 2.0}
+# Where a slider begins and ends; the field beside it takes other numbers, too.
+_SLIDER_ENDS = {"top_k": (0.0, 100.0), "repetition_penalty": (1.0, 2.0)}
 _NOT_SLID = ("seed", "thinking_budget")
 # In the window, each stop has its own scope.
 _STOP_OPTIONS = {option.name: option for option in STOP_OPTIONS if option.name != "scope"}
@@ -256,7 +256,7 @@ class SettingsPage(QWidget):
         if name == "max_tokens":
             return 1, float(self._basis.context_length or 32_768)
         option = _OPTIONS[name]
-        return option.min, _SLIDER_ENDS.get(name, option.max)
+        return _SLIDER_ENDS.get(name, (option.min, option.max))
 
     def _slide(self, name: str, share: float) -> None:
         minimum, limit = self._ends(name)

@@ -134,7 +134,7 @@ class StopDelegate(QStyledItemDelegate):
             painter.setFont(self._table.font())
             painter.setPen(QColor(colors.match if has_fired else colors.muted))
             right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
-            is_last = self._table.isColumnHidden(StopColumn.REMARK)
+            is_last = self._table.columnSpan(index.row(), index.column()) > 1
             painter.drawText(option.rect.adjusted(0, 0, -8 if is_last else -4, 0), right, note)
         if shown := self._table.shown_remarks(index.row(), whole.top()):
             painter.save()
@@ -303,8 +303,12 @@ class StopTable(QTableView):
             if self.rowHeight(number) != heights[-1]:
                 self.setRowHeight(number, heights[-1])
         assert model is None or isinstance(model, StopListModel)
-        has_problems = model is not None and any(map(model.has_problem, range(len(heights))))
-        self.setColumnHidden(StopColumn.REMARK, not has_problems)
+        problems = [model is not None and model.has_problem(each) for each in range(len(heights))]
+        self.setColumnHidden(StopColumn.REMARK, not any(problems))
+        self.clearSpans()
+        for number, has_problem in enumerate(problems):
+            if not has_problem:  # no place for an icon: words end at the same edge in all rows
+                self.setSpan(number, StopColumn.SEQUENCE, 1, len(StopColumn) - StopColumn.SEQUENCE)
         self.setFixedHeight(sum(heights[:7]) + 6)  # more scroll
 
     def shown_remarks(self, row: int, top: int) -> list[tuple[Remark, QRect, QRect]]:

@@ -80,3 +80,5 @@ async def test_row_without_remarks_leaves_no_empty_column(window: MainWindow) ->
     assert table.isColumnHidden(StopColumn.REMARK)
     stops.add_sequence("a\\nb")
     assert not table.isColumnHidden(StopColumn.REMARK)
+    right = [table.visualRect(stops.index(row, StopColumn.SEQUENCE)).right() for row in (0, 2)]
+    assert right[0] > right[1], "a row without an icon leaves no place for one"

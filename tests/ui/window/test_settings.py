@@ -180,6 +180,7 @@ def test_the_models_own_numbers_and_its_context_are_shown(page: SettingsPage) ->
     assert page.sampling["seed"].text() == "Random"
     share = page.sliders["temperature"].value() / page.sliders["temperature"].maximum()
     assert share == pytest.approx(0.35)
+    assert page.sliders["repetition_penalty"].value() == 0, "it is off"
 
 
 def test_each_number_says_where_it_comes_from_and_goes_back_there(page: SettingsPage) -> None:

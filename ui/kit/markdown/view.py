@@ -169,7 +169,7 @@ class MarkdownView(FlowText):
     @property
     def copy_buttons(self) -> tuple[QToolButton, ...]:
         """A button for each code block, once the text is complete."""
-        return tuple(buttons[-1] for buttons in self._cards)
+        return tuple(buttons[0] for buttons in self._cards)
 
     def area(self, decoration: Decoration) -> QRectF:
         return self._geometry.area(decoration, self.viewport().width(), self._text.decorations)
@@ -516,7 +516,7 @@ class MarkdownView(FlowText):
             popup_below(more, menu)
 
         more.clicked.connect(open_menu)
-        return [more, copy]
+        return [copy, more]
 
     def _can_wrap(self, card: Decoration) -> bool:
         """Return whether a line of code is longer than its card."""

@@ -51,6 +51,7 @@ def test_code_of_one_short_line_has_no_menu_and_only_long_lines_can_be_wrapped(
     ):
         view = shown(theme, qapp, f"```\n{code}\n```\n", width=400)
         others = view.viewport().findChildren(QToolButton)
+        assert view.copy_buttons[0].geometry().right() == max(b.geometry().right() for b in others)
         found: list[str] = []
         for more in others:
             if more not in view.copy_buttons:
