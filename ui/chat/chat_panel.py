@@ -404,11 +404,11 @@ class ChatPanel(QWidget):
             row(STRETCH, (self.handling.undo_bar, 10_000), STRETCH),
             self.queue,
             self.welcome.offer,
-            row(self.picture_notice, margins=(0, 0, 0, 8)),
-            row(self.context_bar, margins=(0, 0, 0, 8)),
+            self.picture_notice,
+            self.context_bar,
             self.composer,
-            spacing=0,
-            margins=(SIDE_PX, 0, SIDE_PX, 18),
+            spacing=8,
+            margins=(SIDE_PX, 16, SIDE_PX, 18),
             on=middle,
         )
         self._rows = column(

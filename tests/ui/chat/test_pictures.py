@@ -131,6 +131,7 @@ async def test_a_picture_of_a_question_is_shown_large_by_a_click(
         await eventually(lambda: file.picture is not None)
         assert file.picture is not None
         assert file.picture.accessibleName() == "Picture Picture.png"
+        await eventually(lambda: file.chip.name.x() == 1)
         file.picture.click()
         dialogs = [w for w in QApplication.topLevelWidgets() if isinstance(w, PictureDialog)]
         [dialog] = dialogs
@@ -152,6 +153,10 @@ async def test_a_text_model_is_named_before_a_picture_is_sent_and_one_that_sees_
             "scripted reads text only; it gets a note in place of the picture. Qwen3-VL"
         )
         assert not notice.use.isVisible()
+        offer = window.chat.welcome.offer
+        offer.show()
+        window.chat.layout().activate()
+        assert notice.y() == offer.geometry().bottom() + 1 + 8
         found = FoundModel("Qwen3-VL", Path("/models/vl"), Origin.FOLDER, can_see=True)
         library.local = [LibraryModel(found, found.folder, None, Fit.FITS, used_at=0.0)]
         library.changed.emit()

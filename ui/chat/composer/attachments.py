@@ -60,6 +60,7 @@ from ui.words import FileRefused, lines_of
 _OPENING = (Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space)
 _REMOVING = (Qt.Key.Key_Delete, Qt.Key.Key_Backspace)
 MAX_SHOWN_CHARS = 100_000
+_NAME_PX = 220  # a longer name is shortened
 _READINGS = (("", "All, If It Fits"), ("passages", "Passages"), ("all", "All"))
 
 
@@ -107,7 +108,6 @@ class FileChip(QFrame):
         self._thumbnail: QPixmap | None = None
         self.name = ElidedLabel(name, mode=Qt.TextElideMode.ElideMiddle)
         self.name.setMinimumWidth(min(self.name.sizeHint().width(), 96))
-        self.name.setMaximumWidth(220)
         self._caption = ElidedLabel("", "faint", 0.92)
         for text_label in (self.name, self._caption):
             text_label.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
@@ -162,7 +162,8 @@ class FileChip(QFrame):
             part.hide()
         layout = self.layout()
         assert layout is not None
-        layout.setContentsMargins(1, 0, 0, 0)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setAlignment(self.name, Qt.AlignmentFlag.AlignLeft)
         self.setFixedHeight(self.name.sizeHint().height())
         rescale(self.name, 0.92)
         restyle(self.name, "role", "muted")
@@ -215,6 +216,9 @@ class FileChip(QFrame):
         theme = current_theme()
         icon = self._thumbnail or icons.pixmap(self._kind, theme.colors.muted, 15)
         self._picture.setPixmap(icon)
+        metrics, middle = self.name.fontMetrics(), Qt.TextElideMode.ElideMiddle
+        shown = metrics.elidedText(self.name.text(), middle, _NAME_PX)
+        self.name.setMaximumWidth(metrics.horizontalAdvance(shown) + 1)  # ends at its last letter
         self.updateGeometry()
 
 

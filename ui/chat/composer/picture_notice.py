@@ -8,7 +8,7 @@ from ui.chat.composer.composer import Composer
 from ui.chat.session.workspace import Workspace
 from ui.kit.buttons import push_button
 from ui.kit.labels import label
-from ui.kit.layouts import column
+from ui.kit.layouts import row
 from ui.records.attachments import Attachment
 from ui.words import display_name
 
@@ -23,11 +23,12 @@ class PictureNotice(QFrame):
         self._composer = composer
         self._offered: FoundModel | None = None
         self._is_written = False
-        self.caption = label("", "muted", 0.95, is_wrapped=True)
+        self.caption = label("", "muted", is_wrapped=True)
         self.use = push_button("Use Another Model", kind="link")
         self.use.setProperty("is_flush", True)
         self.use.clicked.connect(self._use)
-        column(self.caption, self.use, spacing=2, margins=(12, 8, 12, 6), on=self)
+        self.caption.setMinimumHeight(self.use.sizeHint().height())  # as the card above it
+        row((self.caption, 1), self.use, spacing=12, margins=(12, 6, 12, 6), on=self)
         for changed in (
             composer.attachments.changed,
             workspace.opened,

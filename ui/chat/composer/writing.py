@@ -154,7 +154,7 @@ class QueueCards(QWidget):
         self.pictures_folder: Path | None = None
         self._messages: tuple[QueuedMessage, ...] = ()
         self._cards = column(spacing=6)
-        column(self.notice, self._cards, self.more, spacing=6, margins=(0, 0, 0, 8), on=self)
+        column(self.notice, self._cards, self.more, spacing=6, on=self)
         self.hide()
 
     def show_messages(self, messages: Sequence[QueuedMessage], *, waits: bool) -> None:
