@@ -279,10 +279,7 @@ class MessageHandling(QObject):
 
     def _stop_entries(self, selection: StopSelection | None) -> list[Entry]:
         if selection is None:
-            missing = "First select the text to stop at."
-            return [
-                Command("Always Stop Here", lambda: None, enabled=False, tool_tip=missing),
-            ]
+            return []
         folder = self._workspace.model_selection.state.folder
         keys = [DEFAULT_LIST] if folder is None else [DEFAULT_LIST, model_list(folder)]
         stop = self.stop_new_chats_at

@@ -23,7 +23,7 @@ from engine.wording import seconds
 from ui.chat.composer.pictures import picture_button
 from ui.kit.buttons import IconBadge, IconButton, copy_button, push_button
 from ui.kit.commands import Command, Entry, context_menu, fill_menu
-from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText
+from ui.kit.flow_text import FlowText, SearchedLabel, SearchedPart, SearchedText, selected_text
 from ui.kit.icon_engine import themed_icon
 from ui.kit.labels import ElidedLabel, label, thin_bar
 from ui.kit.layouts import STRETCH, FlowLayout, column, row
@@ -267,6 +267,7 @@ class _CodeText(FlowText):
         super().__init__()
         self.setObjectName("answer_text")
         self.setAccessibleName(accessible_name)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.NoContextMenu)  # its card opens the menu
         self.setFont(current_theme().code_font())
         self.whole = ""
         noun = f"{accessible_name[:1].lower()}{accessible_name[1:]}"
@@ -401,7 +402,18 @@ class ToolCard(_Card):
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
         fold = "Show Details" if self._body.isHidden() else "Hide Details"
+        at = self.childAt(event.pos())
+        text = at.parentWidget() if at is not None else None
+        within: list[Entry] = []
+        if isinstance(text, _CodeText):
+            chosen = selected_text(text)
+            within = [
+                Command("&Copy", partial(copy_text, chosen), enabled=bool(chosen)),
+                Command("Select A&ll", text.selectAll),
+                None,
+            ]
         entries: list[Entry] = [
+            *within,
             Command(
                 "Copy &Arguments",
                 partial(copy_text, self._arguments),

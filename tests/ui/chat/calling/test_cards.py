@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import shiboken6
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QImage
+from PySide6.QtGui import QAction, QContextMenuEvent, QImage
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QLineEdit, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QMenu, QWidget
 from pytestqt.qtbot import QtBot
 
 from engine.stopping.record import StopInfo, StopKind
@@ -17,6 +17,7 @@ from engine.values.request import ToolCall
 from tests.ui.driving import eventually
 from ui.chat.messages.tool_cards import ToolCards
 from ui.kit.layouts import column
+from ui.kit.menus import copied_text
 from ui.kit.theme import Theme
 from ui.kit.windows import OwnWindow
 from ui.records.attachments import kept_as
@@ -142,6 +143,34 @@ def test_a_running_call_shows_its_progress_and_then_its_result(
     assert card.result.isVisible()
     cards.show_run(called)
     assert card.result.isVisible()
+
+
+def test_text_of_a_call_has_the_menu_of_its_card(cards: ToolCards, called: Run) -> None:
+    called.live.progress.clear()
+    called.results.append(CallResult("c1", "done", "three", "sums", "add", 2.6))
+    cards.show_run(called)
+    card = cards.cards["c1"]
+    card.unfold.click()
+    QTest.qWait(1)
+
+    def menu() -> dict[str, QAction]:
+        place = QPoint(4, 4)
+        inside = card.result.viewport()
+        reason = QContextMenuEvent.Reason.Mouse
+        event = QContextMenuEvent(reason, place, inside.mapToGlobal(place))
+        QApplication.sendEvent(inside, event)
+        shown = QApplication.activePopupWidget()
+        assert isinstance(shown, QMenu)
+        shown.hide()
+        return {action.text().replace("&", ""): action for action in shown.actions()}
+
+    first = menu()
+    assert list(first)[:2] == ["Copy", "Select All"]
+    assert "Copy Result" in first
+    assert not first["Copy"].isEnabled()
+    first["Select All"].trigger()
+    menu()["Copy"].trigger()
+    assert copied_text() == "three"
 
 
 def test_the_card_of_the_last_call_of_a_server_that_died_starts_it_again(
