@@ -437,7 +437,7 @@ class ServerWindow(OwnWindow):
             self.log.show_next_step("Point an app at the address above, or try it:", command)
         else:
             is_off = switch.stage == "off"
-            self.log.show_next_step(_ADVICE if is_off else "", is_off=is_off)
+            self.log.show_next_step(_ADVICE, is_off=is_off)
         self.other_port.setVisible(switch.is_port_taken)
         if switch.is_port_taken:
             self.other_port.setText(f"Use Port {free_port(preferences.port)}")

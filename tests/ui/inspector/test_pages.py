@@ -33,6 +33,16 @@ def test_a_finding_shows_the_stop_that_it_names_as_code() -> None:
     page = capture_page(answers, LIGHT)
     assert "The stop “<code>END</code>” stands in the text (event 3)." in page
     assert "<code>abc·END</code>" in page
+    assert "Fault</b>" in page.partition("</td>")[0]  # wrapped lines begin beside the badge
+
+
+def test_events_have_the_colors_of_the_request_log() -> None:
+    events = (CapturedEvent(0, "", '{"a": "b & c"}'), CapturedEvent(1, "", '{"a": 1}'))
+    finding = Finding("x", Severity.ERROR, "Out of order.", event_index=1)
+    capture = Capture(dialect=WireDialect.CHAT, is_streamed=True, events=events)
+    page = capture_page(CapturedAnswers(capture, findings=(finding,)), LIGHT)
+    assert f'<span style="color:{LIGHT.done}">&quot;b &amp; c&quot;</span>}}</code>' in page
+    assert "<code>{&quot;a&quot;: 1}</code>" in page  # on the ground of a fault
 
 
 def test_a_long_answer_shows_both_ends_and_says_what_is_left_out() -> None:
