@@ -61,7 +61,7 @@ from ui.stops.stop_list import StopListModel
 from ui.stops.stop_list_editor import StopListEditor
 
 _KEYS = Qt.Key
-_NOTICE_CHARS = 36
+_NOTICE_CHARS = 40
 """Used by ``_on_two_lines``: the characters beside *Undo* in the narrow sidebar."""
 
 

@@ -168,5 +168,7 @@ class RowDelegate(QStyledItemDelegate):
                     area = QRect(left, line.top(), right - left, line.height())
                     painter.drawText(area, _MIDDLE, shown)
                     left += metrics.horizontalAdvance(shown)
+                if shown != text:
+                    return left  # no later part stands behind an ellipsis
             position = end
         return left

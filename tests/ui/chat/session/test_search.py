@@ -3,9 +3,10 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from unittest.mock import MagicMock
 
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtWidgets import QListView
 from pytestqt.modeltest import ModelTester
 from pytestqt.qtbot import QtBot
@@ -16,6 +17,7 @@ from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually
 from ui.chat.search_box import _ResultDelegate
 from ui.chat.session.search import FoundConversation, MoreHits, Search
+from ui.kit.rows import RowPart
 from ui.kit.theme import Theme
 from ui.records.conversations import Conversation, Placement
 from ui.records.messages import ConversationMessage
@@ -85,6 +87,19 @@ def test_match_far_in_a_snippet_stays_in_its_line(theme: Theme, qtbot: QtBot, be
     ((begin, length),) = shown_part.bold
     assert shown_part.text[begin : begin + length] == "token"
     assert view.fontMetrics().horizontalAdvance(shown_part.text[: begin + length]) < 160
+
+
+def test_cut_snippet_has_nothing_behind_its_ellipsis(theme: Theme, qtbot: QtBot) -> None:
+    view = QListView()
+    qtbot.addWidget(view)
+    text, painter = "a budget, please, and so on; the cost!", MagicMock()
+    part = RowPart(text, bold=((2, 6), (33, 4)))
+    room_px = view.fontMetrics().horizontalAdvance(text)
+    for width in range(room_px // 2, room_px):
+        painter.reset_mock()
+        _ResultDelegate(view)._draw(painter, QRect(0, 0, width, 20), part, view.font(), "black")
+        *before, _ = [call.args[2] for call in painter.drawText.call_args_list]
+        assert not any(shown.endswith("…") for shown in before)
 
 
 async def test_hits_stand_below_their_conversation_and_the_rest_below_a_row(

@@ -416,5 +416,5 @@ async def test_notice_of_long_names_takes_two_lines(window: MainWindow) -> None:
     folder = conversations.folders.create("A folder with a name that is long, too")
     sidebar.conversation_actions.move([moved], folder)
     message = sidebar.undo_bar.message
-    assert message.text() == "Moved “Rust borro…” to “A folder w…”"
+    assert message.text() == "Moved “Rust borro…” to “A folder with…”"
     assert message.height() <= 2 * message.fontMetrics().lineSpacing() + 1
