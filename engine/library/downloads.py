@@ -317,7 +317,7 @@ def _download_errors(repository: str, cache: Path) -> Iterator[None]:
         try:
             yield
         except ModelLoadFailed as error:
-            raise HubFailed(f"{repository} was downloaded, but {error}") from error
+            raise HubFailed(f"{error}; {repository} was downloaded") from error
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 free = format_size(shutil.disk_usage(cache).free)

@@ -264,11 +264,12 @@ class ModelEntries(QAbstractListModel):
         ]
         names = {model.found.name for model in every}
         coming = [
-            Entry(item.repository, hub=on_hub.get(item.repository))
+            Entry(item.repository)
             for item in library.downloads.items
             if item.repository not in names
+            and item.repository not in on_hub  # it stays where it was got, below the pointer
             and (item.stage != "done" or library.is_looking)
-            and (matches(item.repository, self._terms) or item.repository in found)
+            and matches(item.repository, self._terms)
         ]
         names |= {entry.name for entry in coming}
         hub = [Entry(name, hub=result) for name, result in on_hub.items() if name not in names]
@@ -323,10 +324,7 @@ class ModelEntries(QAbstractListModel):
                 return None
             _, icon, tone = FITS[entry.local.fit]
             return _LOCAL_FITS[entry.local.fit], icon, tone
-        is_offered = state.action in ("get", "") and state.percent is None
-        if entry.hub is None or not is_offered:
-            return None
-        return fit_state(entry.hub, self._finder.memory)
+        return None if entry.hub is None else fit_state(entry.hub, self._finder.memory)
 
     def _note(self, entry: Entry) -> str:
         """Return the text beside the title."""

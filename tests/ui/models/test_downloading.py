@@ -171,6 +171,29 @@ async def test_failed_download_says_why_once_and_is_tried_again(
     await eventually(lambda: opened.has(REPOSITORY))
 
 
+async def test_started_download_keeps_its_row_in_place(opened: OpenedModels, site: Hub) -> None:
+    site.holds_after = {"model.safetensors": 2 << 20}
+    await opened.search("demo", REPOSITORY)
+    rows = opened.models.list
+    opened.pick(REPOSITORY)
+    before = rows.visualRect(rows.currentIndex())
+    opened.click(REPOSITORY)
+    assert opened.status(REPOSITORY).action == "pause"
+    rows.doItemsLayout()
+    assert rows.visualRect(rows.currentIndex()) == before
+    site.holds_after.clear()
+
+
+async def test_damaged_download_shows_its_cause_first(opened: OpenedModels, site: Hub) -> None:
+    files = site.files[REPOSITORY]
+    files["model.safetensors"] = files["model.safetensors"][:2_000_000]
+    await begin(opened)
+    await eventually(lambda: opened.status(REPOSITORY).action == "retry_download")
+    row = opened.status(REPOSITORY)
+    assert row.text == "The file model.safetensors is damaged."
+    assert "expected" in row.reason
+
+
 async def test_running_download_shows_in_main_window_until_cancelled(
     opened: OpenedModels, site: Hub
 ) -> None:
