@@ -186,14 +186,14 @@ def compare(left: ShownRun, right: ShownRun) -> Comparison:
         if index is not None:
             sentence = f"Both texts are identical; the tokens differ from token {index + 1:,} on."
     elif position == len(a) or position == len(b):
-        longer = "second" if len(b) > len(a) else "first"
+        longer = "the other run" if len(b) > len(a) else "this run"
         shared = counted(position, "character")
-        sentence = f"Both are identical for {shared}; then only the {longer} continues."
+        sentence = f"Both are identical for {shared}; then only {longer} continues."
     else:
         at = "" if index is None else f", at token {index + 1:,}"
         sentence = (
             f"They differ after {counted(position, 'character')}{at}: "
-            f"{_beginning(a[position:])} in the first, {_beginning(b[position:])} in the second."
+            f"{_beginning(a[position:])} in this run, {_beginning(b[position:])} in the other."
         )
     begin = max(0, position - _COMMON_CHARS)
     return Comparison(
@@ -387,7 +387,7 @@ class CompareTab(InspectorTab):
                 cell(this, style=padding, width="42%"),
                 cell(other, style=padding, width="42%"),
             )
-            for name, this, other in (heads, ("Text", left, right), *facts)
+            for name, this, other in (heads, *facts, ("Text", left, right))
         ]
         # Without facts, only the texts are in the table: they need no names.
         return table(rows if facts else (cells[1:] for cells in rows), width="100%")

@@ -83,6 +83,7 @@ COLUMNS = (
         20,
         lambda entry: display_name(entry.model) or entry.requested_model or NONE,
         min_chars=12,
+        is_kept=True,
     ),
     TableColumn(
         "Stream",
@@ -96,6 +97,7 @@ COLUMNS = (
         16,
         lambda entry: stop_label(entry) or ("answering" if entry.is_open else NONE),
         min_chars=11,
+        is_kept=True,
     ),
     TableColumn(
         "Tokens",
@@ -104,6 +106,7 @@ COLUMNS = (
         is_number=True,
         tooltip="Tokens of the prompt → tokens of the answer",
         min_chars=9,
+        is_kept=True,
     ),
     TableColumn(
         "Cached",
@@ -134,6 +137,7 @@ COLUMNS = (
         7,
         lambda entry: STOP if entry.running else _optional_seconds(entry.took_s),
         is_number=True,
+        is_kept=True,
     ),
 )
 """The columns, in the order of ``RequestColumn``."""

@@ -15,4 +15,4 @@ def test_compared_texts_are_whole_and_named_by_whole_words(record: Record) -> No
     left, right = ["one ", "two three four five six " * 20], ["one ", "other"]
     found = compare(record(left, "zz"), record(right, "zz"))
     assert found.left.endswith("five six ")
-    assert "“two·three·four·five·six…” in the first" in found.sentence
+    assert "“two·three·four·five·six…” in this run" in found.sentence
