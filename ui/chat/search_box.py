@@ -102,7 +102,6 @@ class SearchResults(QWidget):
         self.list.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.count = label("", "faint", 0.92, is_wrapped=True)
         self.count.setContentsMargins(18, 0, 18, 4)
-        self.count.setToolTip("Best matches first")
         chips = column(filters, margins=(8, 0, 8, 8))
         column(chips, self.count, (self.list, 1), spacing=0, on=self)
         # Whether the user came here from the field by keyboard, and has not chosen a hit yet.
@@ -156,7 +155,8 @@ class SearchResults(QWidget):
         if search.is_active:
             self.folder.show_choices([(folder.name, folder.id) for folder in self._folders.all()])
         if search.summary:
-            self.count.setText(search.summary)
+            order = "\nBest matches first" if search.found_conversations > 1 else ""
+            self.count.setText(search.summary + order)
         elif search.is_searching:
             self.count.setText("Searching…")
         else:

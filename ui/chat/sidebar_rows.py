@@ -68,7 +68,7 @@ class SidebarRows(QAbstractListModel):
             return _name(row)
         if role == roles.ToolTipRole:
             if not isinstance(row, Conversation):
-                return plain_tooltip(_name(row))
+                return None if isinstance(row, str) else plain_tooltip(_name(row))
             running = NEEDS_YOU.lstrip("● ") if row.needs_user else "Answering…"
             states = ((running, row.is_running or row.needs_user), ("Draft", row.has_draft))
             below = [name for name, is_so in states if is_so] or [when_text(row.updated_at)]

@@ -90,11 +90,15 @@ class Search(QAbstractListModel):
         return bool(query_terms(self.query))
 
     @property
+    def found_conversations(self) -> int:
+        return len({hit.conversation_id for hit in self._hits})
+
+    @property
     def summary(self) -> str:
         """The number of rows below headings, and of headings, as text; empty for none."""
         if not self._hits:
             return ""
-        found = counted(len({hit.conversation_id for hit in self._hits}), "conversation")
+        found = counted(self.found_conversations, "conversation")
         if results := sum(hit.message_id is not None for hit in self._hits):
             found = f"{counted(results, 'result')} in {found}"
         return f"{found}, and more" if self._has_more else found

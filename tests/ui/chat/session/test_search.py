@@ -165,7 +165,8 @@ async def test_the_keyboard_walks_the_results_shows_more_and_goes_back_to_the_fi
         sidebar, results = window.sidebar, window.sidebar.results
         sidebar.search()
         qtbot.keyClicks(sidebar.search_field, "needle")
-        await eventually(lambda: results.count.text() == "12 results in 2 conversations")
+        found = "12 results in 2 conversations\nBest matches first"
+        await eventually(lambda: results.count.text() == found)
         qtbot.keyClick(sidebar.search_field, Qt.Key.Key_Down)
         assert results.list.hasFocus()
         assert window.workspace.search.hit_at(results.list.currentIndex().row()) is not None
