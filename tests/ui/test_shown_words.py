@@ -1,7 +1,7 @@
 """What the window says of ends, guesses, texts and days."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -10,7 +10,7 @@ from PySide6.QtCore import QLocale
 
 from engine.wording import escaped, visible
 from ui.inspector.shown_run import start_time_text
-from ui.kit.dates import format_day, format_time
+from ui.kit.dates import format_day, format_day_briefly, format_time
 from ui.records.runs import Run
 from ui.server.request_log import COLUMNS, RequestColumn
 from ui.server.requests import RequestEntry
@@ -43,6 +43,18 @@ def test_days_and_times_are_written_as_the_system_locale_says(
         QLocale.setDefault(before)
     plain = tuple(words.replace("\u202f", " ") for words in shown)
     assert plain == (day, time, exact, f"{day} {time}")
+
+
+@pytest.mark.parametrize(("locale", "words"), [("en_GB", "4 Nov 2023"), ("en_US", "Nov 4, 2023")])
+def test_brief_days_are_in_the_order_of_the_locale(locale: str, words: str) -> None:
+    before = QLocale()
+    QLocale.setDefault(QLocale(locale))
+    try:
+        assert format_day_briefly(datetime(2023, 11, 4).timestamp()) == words
+        yesterday = datetime.now().replace(hour=12) - timedelta(days=1)
+        assert format_day_briefly(yesterday.timestamp()) == "Yesterday"
+    finally:
+        QLocale.setDefault(before)
 
 
 @given(st.text())
