@@ -8,9 +8,12 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QLabel
 
 from engine.engine import Engine
+from tests.support.answers.said import finished_run
 from tests.support.shown import main_window, shown
 from tests.ui.driving import Enter, Living, eventually, opened
 from ui.kit.theme import Theme
+from ui.records.conversations import Conversation
+from ui.records.messages import ConversationMessage
 from ui.window.main_window import MainWindow
 
 
@@ -215,6 +218,23 @@ async def test_composer_is_as_wide_as_narrow_column(window: MainWindow) -> None:
         window.resize(width, 700)
         await eventually(lambda: window.chat.composer.width() == window.chat.width() - 52)
         assert window.chat.composer.mapTo(window.chat, QPoint()).x() == 26
+
+
+async def test_composer_fills_a_chat_that_lost_both_columns(window: MainWindow) -> None:
+    chat, workspace = window.chat, window.workspace
+    text = "More words follow. " * 60
+    answer = ConversationMessage("assistant", text, finished_run(text))
+    workspace.open(Conversation("Long", [ConversationMessage("user", "Why?"), answer]))
+    window.resize(1600, 900)
+    window.pane.open(window.stop_panel)
+    await eventually(lambda: window._motion.state() is window._motion.State.Stopped)
+    assert columns(window) == [True, True]
+    await asyncio.sleep(0.5)
+    window.windowHandle().resize(640, 600)
+    await eventually(lambda: chat.width() == 640)
+    assert columns(window) == [False, False]
+    await asyncio.sleep(0.3)
+    assert chat.composer.width() == 640 - 52
 
 
 async def test_two_columns_that_change_places_move_together(window: MainWindow) -> None:

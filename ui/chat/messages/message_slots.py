@@ -173,7 +173,9 @@ class MessageList(QWidget):
         if current_theme().is_changing:
             return
         for _ in range(8):  # at most one for each level of nested wrapping layouts
-            QCoreApplication.sendPostedEvents(None, int(QEvent.Type.LayoutRequest))
+            # Only its own parts, the inner ones first: the window may be laying out this column.
+            for part in reversed([self, *self.findChildren(QWidget)]):
+                QCoreApplication.sendPostedEvents(part, int(QEvent.Type.LayoutRequest))
             if all(slot.height == _height_of(slot.view, self._inner_px) for slot in self.filled):
                 break
             self._take_heights()
