@@ -62,7 +62,7 @@ from ui.stops.stop_list_editor import StopListEditor
 
 _KEYS = Qt.Key
 _NOTICE_CHARS = 40
-"""Used by ``_on_two_lines``: the characters beside *Undo* in the narrow sidebar."""
+"""Used by ``_shorten_names``: the characters beside *Undo* in the narrow sidebar."""
 
 
 class FolderDialog(OwnDialog):
@@ -419,7 +419,7 @@ class Sidebar(QFrame):
         self.rows.layoutChanged.connect(self._show_current)
         self.rows.filtered.connect(self._show_archive)
         conversations.undoable.connect(
-            lambda text: self.undo_bar.offer(_on_two_lines(text), conversations.undo_last)
+            lambda text: self.undo_bar.offer(_shorten_names(text), conversations.undo_last)
         )
         conversations.undone.connect(self.undo_bar.hide)
 
@@ -494,7 +494,7 @@ class Sidebar(QFrame):
         self.writing_requested.emit()
 
 
-def _on_two_lines(text: str) -> str:
+def _shorten_names(text: str) -> str:
     """Return a notice with its names cut, the longest first."""
     for name in sorted(re.findall("“([^”]*)”", text), key=len, reverse=True):
         kept = max(10, len(name) - 1 - max(0, len(text) - _NOTICE_CHARS))

@@ -105,8 +105,8 @@ class TransferBar(QFrame):
         # At the left: the buttons of the last answer are at the right.
         above = self._above.layout()
         side = 0 if above is None else above.contentsMargins().left()
-        room = self._above.width() - 2 * side
-        width = min(560, max(room - 160, 320))
+        available_px = self._above.width() - 2 * side
+        width = min(560, max(available_px - 160, 320))
         layout = self.layout()
         self.resize(width, self.height() if layout is None else layout.totalHeightForWidth(width))
         left = self._above.x() + side

@@ -387,7 +387,7 @@ class EndingOdds:
         tokens = counted(len(others), "token")
         where = f"each of the {tokens}" if len(others) > 1 else "the first token"
         end = f" before the last, where it was {percent(last)}" if self.has_end else ""
-        return f"The probability of ending was {_at_most(max(others))} at {where}{end}."
+        return f"The probability of ending was {_format_bound(max(others))} at {where}{end}."
 
 
 def ending_odds(trace: RunTrace) -> EndingOdds | None:
@@ -432,13 +432,13 @@ def _sentence(likely: Sequence[int], ignored: Sequence[int], highest: float | No
         parts.append(f"The model might have ended instead of writing {_named_tokens(likely)}.")
     elif highest is not None:
         before = "before the end" if not ignored else "elsewhere"
-        parts.append(f"Ending was never likely {before}: {_at_most(highest)}.")
+        parts.append(f"Ending was never likely {before}: {_format_bound(highest)}.")
     elif not ignored:
         parts.append("The model ended with its first token.")
     return " ".join(parts)
 
 
-def _at_most(value: float) -> str:
+def _format_bound(value: float) -> str:
     text = percent(value)
     return f"below {text[1:].lstrip()}" if text.startswith("<") else f"at most {text}"
 

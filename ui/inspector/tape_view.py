@@ -179,16 +179,16 @@ class TapeView(QTextEdit):
         """Pad the top of a tape that scrolls, so that its end has whole lines."""
         document, pad_px = self.document(), self.viewportMargins().top()
         outside_px = self.viewport().height() + pad_px
-        above_px, wanted_px = document.size().height() - outside_px, 0
+        above_px, margin_px = document.size().height() - outside_px, 0
         if above_px > 0:
             top = above_px + 4
             hit = Qt.HitTestAccuracy.FuzzyHit
             place = document.documentLayout().hitTest(QPointF(document.documentMargin(), top), hit)
             block = document.findBlock(place)
             lines = [*_line_tops(block), *_line_tops(block.next())]
-            wanted_px = round(next((y for y in lines if y >= top), top) - above_px)
-        if wanted_px != pad_px:
-            self.setViewportMargins(0, wanted_px, 0, 0)
+            margin_px = round(next((y for y in lines if y >= top), top) - above_px)
+        if margin_px != pad_px:
+            self.setViewportMargins(0, margin_px, 0, 0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Outline the stop, and let the text fade out where there is more of it."""

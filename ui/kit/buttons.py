@@ -91,9 +91,9 @@ class ChipButton(QPushButton):
 
     def set_label(self, text: str, accessible_name: str, *, has_dot: bool = False) -> None:
         self._has_dot = has_dot
-        room = "\u2003" if has_dot else ""
+        space = "\u2003" if has_dot else ""
         # Qt leaves too little between icon and text.
-        self._text = f"\u2009{text}{room}" if text else ""
+        self._text = f"\u2009{text}{space}" if text else ""
         self.setText("" if self.is_compact else self._text)
         self.setAccessibleName(accessible_name)
 

@@ -258,7 +258,7 @@ class ModelsWindow(OwnWindow):
             signal.connect(self._refresh)
         for signal in (downloads.changed, downloads.progressed, finder.result_changed):
             signal.connect(self._refresh)
-        self._loading_after.ready.connect(self._greet)
+        self._loading_after.ready.connect(self._offer_chat)
         self._loading_after.not_loaded.connect(self._show_not_loaded)
         QShortcut(QKeySequence(Qt.Key.Key_Escape), self, self._on_escape)
         QShortcut(QKeySequence.StandardKey.Find, self, self.show_finding)
@@ -476,7 +476,7 @@ class ModelsWindow(OwnWindow):
         if problem := self._library.downloads.start(repository):
             self.question.ask(as_sentence(problem), close="OK")
 
-    def _greet(self, name: str) -> None:
+    def _offer_chat(self, name: str) -> None:
         """Offer a chat; the user who works in another window, or in this one, is left alone."""
         self.model_ready.emit()
         start = Command("Start Chat", self.chat_requested.emit)

@@ -528,11 +528,11 @@ class MarkdownView(FlowText):
         if not self._text.is_writing:
             for buttons, card in zip(self._cards, self._code(), strict=False):
                 area = self.area(card)
-                self._place(buttons, area, round(area.top()))
+                self._move_to_corner(buttons, area, round(area.top()))
             self._pinned = -1
             self._pin_head()
 
-    def _place(self, buttons: list[QToolButton], area: QRectF, top: int) -> None:
+    def _move_to_corner(self, buttons: list[QToolButton], area: QRectF, top: int) -> None:
         right, head_px = round(area.right()) - 6, round(self._style.code_head_px)
         for button in buttons:
             button.adjustSize()
@@ -545,7 +545,7 @@ class MarkdownView(FlowText):
         if 0 <= self._pinned < len(cards):
             buttons, card = cards[self._pinned]
             area = self.area(card)
-            self._place(buttons, area, round(area.top()))
+            self._move_to_corner(buttons, area, round(area.top()))
         top, head_px = self._seen_top, round(self._style.code_head_px)
         at_edge = bisect_left(cards, top, key=lambda each: round(self.area(each[1]).top())) - 1
         self._pinned = -1
@@ -558,7 +558,7 @@ class MarkdownView(FlowText):
                 self._head.show_card(
                     self._style, card, QRectF(area.left(), top, area.width(), head_px)
                 )
-                self._place(buttons, area, top)
+                self._move_to_corner(buttons, area, top)
         if self._head is not None:
             self._head.setVisible(self._pinned >= 0)
 
